@@ -1,0 +1,60 @@
+"""vdoctor analyze: diagnose saved logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from vdoctor.commands.examine import emit, examine_input, examine_session, render, use_color, verdict_status
+from vdoctor.errors import UserError
+from vdoctor.intake.files import inputs
+from vdoctor.launch import options as option_tables
+from vdoctor.live.session import is_session
+from vdoctor.model import Report
+from vdoctor.store import load_rules
+
+
+def analyze(
+    paths: Sequence[str],
+    *,
+    form: str,
+    output: str | None,
+    lang: str,
+    rules: Sequence[Path],
+    color: bool,
+    verbose: bool,
+) -> int:
+    """Diagnose every log behind `paths`; 0 nothing wrong, 1 something found, 2 one could not be read."""
+    if not paths:
+        if sys.stdin.isatty():
+            raise UserError("no log given", "vdoctor analyze FILE, or pipe one in: kubectl logs POD | vdoctor analyze")
+        paths = ["-"]
+    base = load_rules(rules)
+    options = option_tables.load()
+    reports: list[Report] = []
+    unreadable = False
+    for path in paths:
+        try:
+            if path != "-" and is_session(Path(path)):
+                reports.append(examine_session(Path(path), base, options))
+                continue
+            members = inputs(path, sys.stdin.buffer)
+        except UserError as error:
+            unreadable = _complain(error)
+            continue
+        for one in members:
+            try:
+                reports.append(examine_input(one, base, options))
+            except UserError as error:
+                unreadable = _complain(error)
+    if reports:
+        emit(render(reports, form, lang, color=use_color(color, sys.stdout.isatty()), verbose=verbose), output)
+    if unreadable:
+        return 2
+    return max(verdict_status(report) for report in reports)
+
+
+def _complain(error: UserError) -> bool:
+    print(f"vdoctor: {error.what}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
+    return True

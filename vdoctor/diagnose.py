@@ -1,0 +1,276 @@
+"""The core in one place: observations + facts + rules -> report.
+
+`Examination` is fed as observations come and can be asked at any time; `diagnose` feeds it from a
+list. Live watching, a saved log, a session and a fixture differ only in where the observations
+come from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from vdoctor.facts.derive import derive
+from vdoctor.facts.launch import launch_facts
+from vdoctor.facts.log import LogFacts
+from vdoctor.intake.reader import EventReader
+from vdoctor.launch import command as commands
+from vdoctor.launch.change import apply
+from vdoctor.launch.options import OptionTable
+from vdoctor.model import (
+    Event,
+    Exit,
+    Fact,
+    Facts,
+    Finding,
+    Fix,
+    Launch,
+    Line,
+    Observation,
+    Report,
+    Sample,
+    Source,
+    Traceback,
+    Verdict,
+    phase_of,
+)
+from vdoctor.rulebase import ends
+from vdoctor.rulebase.match import Hit, Matcher, Place
+from vdoctor.rulebase.rank import Match, evaluate, rank
+from vdoctor.rulebase.schema import RuleBase
+from vdoctor.rulebase.unknown import nearest_rule, root_traceback, unknown_finding
+from vdoctor.startup.ledger import Ledger
+from vdoctor.startup.markers import step_of_stack
+from vdoctor.startup.outcome import Outcome
+from vdoctor.startup.stranger import Stranger
+from vdoctor.startup.timeline import Timeline, depth
+
+
+class Examination:
+    """One server under examination."""
+
+    def __init__(
+        self, rules: RuleBase, options: OptionTable, launch: Launch | None = None, facts: Facts | None = None
+    ) -> None:
+        self._rules = rules
+        self._options = options
+        self._launch = launch
+        self._given = dict(facts or {})
+        self._reader = EventReader()
+        self._matcher = Matcher(rules)
+        self._log_facts = LogFacts()
+        self._outcome = Outcome()
+        self._ledger = Ledger()
+        self._stranger = Stranger()
+        self._starts = 0
+        self._blocks: dict[int, int] = {}
+        self.timeline = Timeline()
+        self.exit: Exit | None = None
+
+    # ------------------------------------------------------------------ observations
+
+    def feed(self, observations: Iterable[Observation]) -> list[Event]:
+        """Take the next observations in order; returns the events read from them."""
+        events: list[Event] = []
+        for observation in observations:
+            if isinstance(observation, Line):
+                for event in self._reader.read((observation,)):
+                    self._take(event)
+                    events.append(event)
+            elif isinstance(observation, Sample):
+                self._ledger.feed(observation)
+            else:
+                self.exit = observation
+        return events
+
+    def _take(self, event: Event) -> None:
+        self.timeline.feed(event)
+        if self.timeline.starts != self._starts:
+            self._starts = self.timeline.starts
+            if self._starts > 1:
+                self._outcome.restart()
+        self._log_facts.feed(event)
+        self._outcome.feed(event)
+        self._stranger.feed(event)
+        if event.block is not None:
+            self._blocks.setdefault(event.block, self._starts)
+        self._matcher.feed(event, lambda: self._place(event))
+
+    def _place(self, event: Event) -> Place:
+        frames: tuple[str, ...] = ()
+        process = event.process
+        if event.block is not None:
+            block = self._reader.traceback(event.block)
+            frames, process = block.frames, event.process or block.process
+        step = step_of_stack(frames) or self.timeline.step_at(event)
+        if step == "runtime.serving" and not self.timeline.ready and frames:
+            # execute_model is also called by the profile run of engines that are not up yet.
+            step = self.timeline.step_at(event) or step
+        return Place(step, self.timeline.starts, depth(process or ""), lambda: frames)
+
+    # ------------------------------------------------------------------ answer
+
+    def report(self, source: Source) -> Report:
+        """The report on what was seen so far."""
+        launch = self.launch()
+        facts = self._facts(launch)
+        matches, undecided = evaluate(self._rules, self._current(), facts)
+        findings = rank(matches)
+        verdict = self._verdict(findings)
+        if verdict == "failed" and not any(f.severity == "fatal" for f in findings if not self._is_wrapper(f)):
+            findings = self._with_unknown(findings)
+        if verdict in ("incomplete", "stalled"):
+            findings += self._ends(findings, facts)
+        findings = [self._with_commands(finding, launch, facts) for finding in findings]
+        phase, step = self._where(verdict, findings)
+        return Report(
+            source=source,
+            verdict=verdict,
+            phase=phase,
+            step=step,
+            findings=tuple(findings),
+            not_evaluated=tuple(undecided),
+            timeline=self.timeline.spans(),
+            phases=self.timeline.phases(),
+            facts=facts,
+            generation=self._generation(facts),
+            command=tuple(commands.print_words(launch)) if launch else None,
+            memory=self._ledger.memory(facts),
+            looks_like=self._stranger.guess() if verdict == "not_vllm" else None,
+            exit=self.exit,
+        )
+
+    def launch(self) -> Launch | None:
+        """The start command: given, typed in the log, or rebuilt from vLLM's printed arguments."""
+        if self._launch is not None:
+            return self._launch
+        if self._log_facts.command:
+            return commands.parse_text(self._log_facts.command)
+        if self._log_facts.arguments:
+            return commands.from_arguments(self._log_facts.arguments)
+        return None
+
+    def _facts(self, launch: Launch | None) -> dict[str, Fact]:
+        facts = dict(launch_facts(launch, self._options)) if launch else {}
+        # What vLLM printed beats the command line: it is what was in force.
+        facts.update(self._log_facts.facts)
+        facts.update(self._given)
+        if self.exit is not None and self.exit.asked is None:
+            facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
+        return derive(facts)
+
+    def _current(self) -> list[Hit]:
+        """Hits of the last start; of the one before when the last one shows no fault yet."""
+        hits = self._matcher.hits
+        last = max((hit.start for hit in hits), default=0)
+        if self.timeline.ready and last < self.timeline.starts:
+            return []
+        return [hit for hit in hits if hit.start in (last, 0)]
+
+    def _is_wrapper(self, finding: Finding) -> bool:
+        rule = self._rules.get(finding.rule)
+        return rule is not None and rule.wrapper
+
+    def _verdict(self, findings: Sequence[Finding]) -> Verdict:
+        grave = {finding.severity for finding in findings if finding.confidence != "possible"}
+        ready = self.timeline.ready
+        if self.exit is not None and self.exit.asked is None and (self.exit.status != 0 or not ready):
+            return "failed"
+        if "fatal" in grave or self._died(ready):
+            return "failed"
+        if self.exit is not None and self.exit.asked is not None and not ready:
+            return "incomplete"
+        if "stall" in grave and not ready:
+            return "stalled"
+        if ready:
+            return "degraded" if grave & {"degraded", "stall"} else "healthy"
+        if self.timeline.seen or findings or self._stranger.is_vllm:
+            return "incomplete"
+        return "not_vllm"
+
+    def _died(self, ready: bool) -> bool:
+        if self._outcome.death_line is not None:
+            shutdown = self.timeline.shutdown_line
+            # Children that complain after an orderly shutdown began are noise.
+            return shutdown is None or self._outcome.death_line < shutdown
+        return self._outcome.traceback_line is not None and not ready and self._stranger.is_vllm
+
+    def _tracebacks(self) -> list[Traceback]:
+        """Complete tracebacks of the current start."""
+        last = self.timeline.starts
+        return [self._reader.traceback(number) for number, start in self._blocks.items() if start in (last, 0)]
+
+    def _with_unknown(self, findings: list[Finding]) -> list[Finding]:
+        root = root_traceback(self._tracebacks())
+        if root is None or any(root.first_line <= e.line <= root.last_line for f in findings for e in f.evidence):
+            return findings
+        step = step_of_stack(root.frames) or self.timeline.furthest
+        unknown = unknown_finding(root, phase_of(step) if step else None, step)
+        rule = nearest_rule(self._rules, f"{root.exception}: {root.message}")
+        if rule is not None:
+            guess = rank([Match(rule, (), self._facts(self.launch()))])[0]
+            unknown = replace(guess, confidence="possible", evidence=unknown.evidence, phase=unknown.phase, step=step)
+        symptoms = tuple(f.id for f in findings if self._is_wrapper(f))
+        rest = [f for f in findings if not self._is_wrapper(f)]
+        return [replace(unknown, symptoms=symptoms), *rest]
+
+    def _ends(self, findings: Sequence[Finding], facts: Facts) -> list[Finding]:
+        """A log that just stops: what hangs most often at this point."""
+        matches = ends.matches(self._rules, self.timeline.furthest, self.timeline.last_marker, facts)
+        known = {finding.id for finding in findings}
+        extra = [finding for finding in rank(matches) if finding.id not in known]
+        step = self.timeline.furthest
+        phase = phase_of(step) if step else None
+        return [replace(f, phase=phase or f.phase, step=step, confidence="possible") for f in extra]
+
+    def _where(self, verdict: Verdict, findings: Sequence[Finding]) -> tuple[str | None, str | None]:
+        if verdict in ("healthy", "not_vllm"):
+            return None, None
+        first = findings[0] if findings else None
+        if first is not None and first.phase and not (self._is_wrapper(first) and self.timeline.furthest):
+            return first.phase, first.step
+        step = self.timeline.furthest
+        if step is None:
+            return (first.phase, first.step) if first else (None, None)
+        return phase_of(step), step
+
+    def _generation(self, facts: Facts) -> str | None:
+        fact = facts.get("vllm.generation")
+        return str(fact.value) if fact else None
+
+    def _with_commands(self, finding: Finding, launch: Launch | None, facts: Facts) -> Finding:
+        version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
+        fixes: list[Fix] = []
+        for fix in finding.fixes:
+            if not self._available(fix, version):
+                continue
+            changed = None
+            if fix.change and launch is not None and commands.editable(launch):
+                changed = apply(launch, fix.change, self._options, version)
+            fixes.append(replace(fix, command=commands.print_text(changed)) if changed else fix)
+        return replace(finding, fixes=tuple(fixes))
+
+    def _available(self, fix: Fix, version: str | None) -> bool:
+        """Never propose an option that this vLLM does not have."""
+        wanted = [flag for flag, value in fix.change.flags.items() if value is not None]
+        return all(self._options.exists(flag, version) is not False for flag in wanted)
+
+
+def diagnose(
+    observations: Iterable[Observation],
+    rules: RuleBase,
+    options: OptionTable,
+    source: Source,
+    launch: Launch | None = None,
+    facts: Facts | None = None,
+) -> Report:
+    """The whole core on a finished recording."""
+    examination = Examination(rules, options, launch, facts)
+    examination.feed(observations)
+    return examination.report(source)
+
+
+def report_lines(report: Report) -> dict[str, Any]:
+    """What two paths over the same observations must agree on: all but the source."""
+    return {name: getattr(report, name) for name in report.__dataclass_fields__ if name != "source"}

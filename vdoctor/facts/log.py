@@ -1,0 +1,113 @@
+"""Facts that a log states: versions, sizes, arguments. Each keeps the line it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from vdoctor.facts.arguments import parse_arguments
+from vdoctor.facts.prompt import PromptReader
+from vdoctor.intake.patterns import PatternSet
+from vdoctor.model import Event, Fact, FactValue
+
+
+def _int(text: str) -> int:
+    return int(text.replace(",", ""))
+
+
+class _Spot(NamedTuple):
+    """A line that states facts: group name -> (fact, conversion)."""
+
+    pattern: str
+    facts: dict[str, tuple[str, Callable[[str], FactValue]]]
+
+
+_NUMBER = r"-?\d+(?:\.\d+)?"
+
+_SPOTS: tuple[_Spot, ...] = (
+    _Spot(r"vLLM API server version (?P<a>[^\s,]+)", {"a": ("vllm.version", str)}),
+    _Spot(r"█ ▀▄▀ █  version (?P<a>\S+)", {"a": ("vllm.version", str)}),
+    _Spot(r"Initializing an? (?:V[01] )?LLM engine \(v(?P<a>[^)]+)\)", {"a": ("vllm.version", str)}),
+    _Spot(r"vLLM Version\s*:\s*(?P<a>\d+\.\d+\.\S+)", {"a": ("vllm.version", str)}),
+    _Spot(r"LLM engine .* with config: model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
+    _Spot(r"LLM engine .*tensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),
+    _Spot(r"LLM engine .*[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
+    _Spot(r"Starting to load model (?P<a>\S+?)\.\.\.", {"a": ("model.name", str)}),
+    _Spot(r"Resolved architecture: (?P<a>\w+)", {"a": ("model.architecture", str)}),
+    _Spot(r"(?:Using max model len) (?P<a>\d+)", {"a": ("model.max_len", int)}),
+    _Spot(rf"(?:Loading model weights|Model loading) took (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.weights_gib", float)}),
+    _Spot(rf"model weights take (?P<a>{_NUMBER})GiB", {"a": ("mem.weights_gib", float)}),
+    _Spot(rf"PyTorch activation peak memory takes (?P<a>{_NUMBER})GiB", {"a": ("mem.activation_gib", float)}),
+    _Spot(rf"reserved for KV Cache is (?P<a>{_NUMBER})GiB", {"a": ("mem.kv_available_gib", float)}),
+    _Spot(
+        rf"total_gpu_memory \((?P<a>{_NUMBER})GiB\) x gpu_memory_utilization \((?P<b>{_NUMBER})\) = (?P<c>{_NUMBER})GiB",
+        {"a": ("gpu.total_gib", float), "b": ("mem.utilization", float), "c": ("mem.requested_gib", float)},
+    ),
+    _Spot(rf"Available KV cache memory: (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.kv_available_gib", float)}),
+    _Spot(r"(?:GPU|CPU|XPU|TPU|HPU) KV cache size: (?P<a>[\d,]+) tokens", {"a": ("kv.tokens", _int)}),
+    _Spot(rf"Graph capturing finished in \d+ secs, took (?P<a>{_NUMBER}) GiB", {"a": ("mem.graph_gib", float)}),
+    _Spot(
+        rf"Free memory on device[^(]*\((?P<a>{_NUMBER})/(?P<b>{_NUMBER}) GiB\) on startup",
+        {"a": ("gpu.free_gib", float), "b": ("gpu.total_gib", float)},
+    ),
+    _Spot(
+        rf"[Dd]esired GPU memory utilization (?:is )?\((?P<a>{_NUMBER}), (?P<b>{_NUMBER}) GiB\)",
+        {"a": ("mem.utilization", float), "b": ("mem.requested_gib", float)},
+    ),
+    _Spot(rf"has a total capacity of (?P<a>{_NUMBER}) GiB", {"a": ("gpu.total_gib", float)}),
+    _Spot(r"with (?P<a>\d+) dummy requests", {"a": ("seqs.warmup", int)}),
+)
+
+#: printed argument -> fact
+_ARGUMENTS: dict[str, str] = {
+    "model": "model.name",
+    "model_tag": "model.name",
+    "tensor_parallel_size": "tp.size",
+    "pipeline_parallel_size": "pp.size",
+    "max_model_len": "model.max_len",
+    "max_num_seqs": "seqs.max",
+    "gpu_memory_utilization": "mem.utilization",
+    "quantization": "model.quantization",
+    "dtype": "model.dtype",
+    "enforce_eager": "launch.eager",
+    "port": "port",
+}
+
+
+class LogFacts:
+    """Collects facts from events; the first value of a fact stays, later ones do not replace it."""
+
+    def __init__(self) -> None:
+        self._spots = PatternSet([spot.pattern for spot in _SPOTS])
+        self.facts: dict[str, Fact] = {}
+        self.arguments: dict[str, Any] | None = None
+        self._prompt = PromptReader()
+
+    @property
+    def command(self) -> str | None:
+        """The start command as typed in the log or ticket, continuation lines joined."""
+        return self._prompt.command
+
+    def feed(self, event: Event) -> None:
+        """Look for facts in the next event."""
+        if event.bar is not None:
+            return
+        text = event.text
+        if event.kind == "text":
+            self._prompt.feed(event.shown)
+        elif "args: " in text and self.arguments is None:
+            self._read_arguments(text, event.line)
+        for index, found in self._spots.hits(text):
+            for group, (name, convert) in _SPOTS[index].facts.items():
+                if name not in self.facts:
+                    self.facts[name] = Fact(convert(found[group]), f"log:{event.line}")
+
+    def _read_arguments(self, text: str, line: int) -> None:
+        arguments = parse_arguments(text)
+        if arguments is None:
+            return
+        self.arguments = arguments if text.startswith("non-default") else None
+        for name, fact in _ARGUMENTS.items():
+            value = arguments.get(name)
+            if isinstance(value, str | int | float) and value != "" and fact not in self.facts:
+                self.facts[fact] = Fact(value, f"log:{line}")

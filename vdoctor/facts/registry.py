@@ -1,0 +1,104 @@
+"""Every fact that rules may ask for: its name, what it means, how it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from vdoctor.model import FactValue
+
+
+class Known(NamedTuple):
+    """A fact: what it is (with unit) and how its value is shown in a text."""
+
+    meaning: str
+    show: Callable[[FactValue], str]
+
+
+def _plain(value: FactValue) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(_plain(item) for item in value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
+
+
+def _capability(value: FactValue) -> str:
+    """vLLM prints compute capability 7.5 as 75 and 12.1 as 121."""
+    if isinstance(value, int) and value >= 10:
+        return f"{value // 10}.{value % 10}"
+    return str(value)
+
+
+def _size(value: FactValue) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+_TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
+    "vllm.version": ("vLLM release", _plain),
+    "vllm.generation": ("v0, v1 or v1-mrv2 (Model Runner V2)", _plain),
+    "model.name": ("model as given: repository id or path", _plain),
+    "model.path": ("path or repository id that could not be found", _plain),
+    "model.architecture": ("architecture class", _plain),
+    "model.type": ("model_type of config.json", _plain),
+    "model.quantization": ("quantisation method", _plain),
+    "model.checkpoint_quantization": ("quant_method of the checkpoint", _plain),
+    "model.dtype": ("dtype of the weights", _plain),
+    "model.max_len": ("--max-model-len asked for, tokens", _plain),
+    "model.derived_max_len": ("longest length that the model's config allows, tokens", _plain),
+    "model.heads": ("number of attention heads", _plain),
+    "model.bad_file": ("weight file that cannot be read", _plain),
+    "tp.size": ("tensor parallel size", _plain),
+    "tp.valid": ("tensor parallel sizes that divide the heads", _plain),
+    "tp.suggested": ("largest valid tensor parallel size at or below the one asked for", _plain),
+    "pp.size": ("pipeline parallel size", _plain),
+    "gpu.name": ("GPU model", _plain),
+    "gpu.count": ("GPUs that vLLM sees", _plain),
+    "gpu.cc": ("compute capability of the GPU, times ten", _capability),
+    "gpu.min_cc": ("compute capability that is needed, times ten", _capability),
+    "gpu.total_gib": ("memory of the GPU, GiB", _size),
+    "gpu.free_gib": ("free GPU memory at start, GiB", _size),
+    "gpu.used_gib": ("GPU memory that was in use before the start, GiB", _size),
+    "mem.utilization": ("--gpu-memory-utilization in force", _plain),
+    "mem.utilization_fits_free": ("largest utilisation that the free memory allows", _plain),
+    "mem.utilization_lower": ("the next lower utilisation to try", _plain),
+    "mem.utilization_higher": ("the next higher utilisation to try", _plain),
+    "mem.requested_gib": ("utilisation times total, GiB", _size),
+    "mem.weights_gib": ("weights on one GPU, GiB", _size),
+    "mem.activation_gib": ("peak activation in the profile run, GiB", _size),
+    "mem.kv_available_gib": ("room for the KV cache, GiB", _size),
+    "mem.kv_needed_gib": ("KV cache that one request of full length needs, GiB", _size),
+    "mem.graph_gib": ("CUDA graphs, GiB", _size),
+    "mem.tried": ("allocation that failed, as printed", _plain),
+    "kv.tokens": ("tokens that fit in the KV cache", _plain),
+    "kv.estimated_len": ("longest length that fits, as vLLM estimates it, tokens", _plain),
+    "kv.fit_len": ("value to set for --max-model-len, tokens", _plain),
+    "seqs.warmup": ("dummy requests of the sampler warm-up", _plain),
+    "seqs.max": ("--max-num-seqs in force", _plain),
+    "seqs.lower": ("the next lower --max-num-seqs to try", _plain),
+    "shm.need_mib": ("shared memory that is needed, MiB", _plain),
+    "shm.free_mib": ("shared memory that is free, MiB", _plain),
+    "port": ("port", _plain),
+    "port.next": ("the port after the one that is taken", _plain),
+    "args.unknown": ("options that this vLLM does not know", _plain),
+    "args.nearest": ("nearest valid option", _plain),
+    "args.bad": ("option whose value is refused", _plain),
+    "launch.layer": ("bare, docker, compose or kubernetes", _plain),
+    "launch.ipc_host": ("the container shares the host's IPC namespace", _plain),
+    "launch.eager": ("--enforce-eager is set", _plain),
+    "process.exit_code": ("exit status of the process that died", _plain),
+}
+
+#: name -> what is known about it
+FACTS: dict[str, Known] = {name: Known(*entry) for name, entry in _TABLE.items()}
+
+
+def known(name: str) -> bool:
+    """Whether rules may use this name."""
+    return name in FACTS
+
+
+def show(name: str, value: FactValue) -> str:
+    """The value as it reads in a sentence."""
+    entry = FACTS.get(name)
+    return entry.show(value) if entry else _plain(value)

@@ -1,0 +1,126 @@
+"""Tracebacks as blocks: several processes write theirs at once, each is put together on its own."""
+
+from __future__ import annotations
+
+import re
+
+from vdoctor.model import Traceback
+
+START = re.compile(r"\s*(?:[+|] )*(?:\w[\w :]{0,40}: )?(?:Exception Group )?Traceback \(most recent call last\):")
+_FRAME = re.compile(r'\s*\|?\s*File "(?P<file>[^"]{1,400})", line \d+(?:, in (?P<name>.{1,120}))?')
+_EXCEPTION = re.compile(
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Refused|OutOfMemory|Unavailable)?\w*)"
+    r"(?::\s?(?P<message>.*))?$",
+    re.DOTALL,
+)
+_SURE = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Unavailable|Failed)(?::|$)")
+CHAIN = re.compile(
+    r"(?:The above exception was the direct cause|During handling of the above exception, another)"
+)
+# After the exception line its message may go on (pydantic, CUDA hints, compiler output): at most this long.
+_MAX_TAIL = 60
+
+# Which process a traceback without a prefix belongs to (vLLM 0.32 on): the innermost entry point says.
+_OWNERS = (
+    ("Worker", frozenset({"worker_main", "worker_busy_loop", "_run_worker_process"})),
+    ("EngineCore", frozenset({"run_engine_core", "run_busy_loop", "run_mp_engine"})),
+    ("APIServer", frozenset({"run_server", "run_server_worker", "run_multi_api_server"})),
+)
+_MAX_FRAMES = 400
+
+
+class Block:
+    """A traceback being put together."""
+
+    def __init__(self, number: int, line: int, process: str | None) -> None:
+        self.number = number
+        self.process = process
+        self.first_line = line
+        self.last_line = line
+        self.frames: list[str] = []
+        self.exception = ""
+        self.message = ""
+        self.tail = 0
+        self._after_frame = False
+
+    def accept(self, line: int, text: str) -> bool:
+        """Take the next line of the same writer; False when it does not belong to the block."""
+        if not self.exception:
+            if not self._body(text):
+                return False
+        elif not self._continues(text):
+            return False
+        self.last_line = line
+        return True
+
+    def freeze(self) -> Traceback:
+        return Traceback(
+            self.number,
+            self.process or owner(self.frames),
+            self.first_line,
+            self.last_line,
+            tuple(self.frames),
+            self.exception,
+            self.message,
+        )
+
+    def _body(self, text: str) -> bool:
+        if frame := _FRAME.match(text):
+            if len(self.frames) < _MAX_FRAMES and frame["name"]:
+                self.frames.append(frame["name"].strip())
+            self._after_frame = True
+            return True
+        # The source line below a frame; pasted logs often lost its indentation.
+        source, self._after_frame = self._after_frame, False
+        if not text or text[0] in " \t|+^~.":
+            return True
+        if source and not _SURE.match(text):
+            return True
+        found = _EXCEPTION.match(text)
+        if found is None:
+            return False
+        self.exception = found["type"]
+        self.message = (found["message"] or "").strip()
+        return True
+
+    def _continues(self, text: str) -> bool:
+        self.tail += 1
+        return self.tail <= _MAX_TAIL and not CHAIN.match(text)
+
+
+def owner(frames: list[str]) -> str | None:
+    """The process whose entry point is nearest to the failing frame; None when none is there."""
+    for name in reversed(frames):
+        for process, entries in _OWNERS:
+            if name in entries:
+                return process
+    return None
+
+
+class BlockAssembler:
+    """Assigns lines to tracebacks. Writers are told apart by the key that the caller gives."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, Block] = {}
+        self._open: dict[object, Block] = {}
+        self._count = 0
+
+    def place(self, key: object, line: int, text: str, process: str | None) -> int | None:
+        """The number of the block that this line belongs to, or None."""
+        if START.match(text):
+            self._count += 1
+            block = Block(self._count, line, process)
+            self.blocks[block.number] = block
+            self._open[key] = block
+            return block.number
+        block_or_none = self._open.get(key)
+        if block_or_none is None:
+            return None
+        if block_or_none.accept(line, text):
+            return block_or_none.number
+        del self._open[key]
+        return None
+
+    def interrupt(self, key: object) -> None:
+        """The writer began something else (a record of another place): its block is complete."""
+        self._open.pop(key, None)

@@ -1,0 +1,23 @@
+"""Make a line of a hostile log safe to match and to show."""
+
+from __future__ import annotations
+
+import re
+
+# CSI (colours, cursor), OSC and other string sequences (titles, links), two-byte escapes, C1 forms.
+# A pasted log often lost the escape byte itself and kept "[1;36m": only colour codes are taken then.
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-9;:?<=>! ]*[@-~]"
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    r"|\x1b[@-Z\\^_`-~]"
+    r"|\x9b[0-9;?]*[@-~]"
+    r"|\[(?:0|[01];3[0-9]|3[0-9]|0;0|1)m(?=[(\w\x1b\s]|\[?\w+\.py|$)"
+)
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def clean(text: str) -> str:
+    """Remove terminal control sequences, control characters and direction marks from one line."""
+    if "\x1b" in text or "\x9b" in text or "[0" in text or "[3" in text or "[1" in text:
+        text = _SEQUENCES.sub("", text)
+    return _CONTROLS.sub("", text) if not text.isprintable() else text

@@ -1,0 +1,109 @@
+"""Many regular expressions over one line at the price of one pass.
+
+Each pattern contributes a literal that every match of it must contain; an Aho-Corasick automaton
+looks for all literals at once and only patterns whose literal is there are tried.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ahocorasick_rs import AhoCorasick, MatchKind
+
+if sys.version_info >= (3, 11):
+    from re import _constants as sre_constants
+    from re import _parser as sre_parse
+else:
+    import sre_constants
+    import sre_parse
+
+#: A literal shorter than this would send too many lines to the regex.
+MIN_LITERAL = 4
+
+_GROUPS = (sre_constants.SUBPATTERN, sre_constants.ATOMIC_GROUP) if sys.version_info >= (3, 11) else (sre_constants.SUBPATTERN,)
+
+
+def required_literals(pattern: str) -> frozenset[str]:
+    """Literals of which at least one is in every match; empty when there is no such set.
+
+    >>> sorted(required_literals("(?:Loading|Reading) weights took"))
+    [' weights took']
+    >>> sorted(required_literals("alpha|beta"))
+    ['alpha', 'beta']
+    """
+    tree = sre_parse.parse(pattern)
+    if tree.state.flags & re.IGNORECASE:
+        return frozenset()
+    return frozenset(_best(_candidates(tree)))
+
+
+def _best(candidates: Iterable[frozenset[str]]) -> frozenset[str]:
+    return max(candidates, key=lambda group: (min(map(len, group), default=0), -len(group)), default=frozenset())
+
+
+def _candidates(tree: Any) -> list[frozenset[str]]:
+    """Sets of literals, each of which is required by this sequence."""
+    found: list[frozenset[str]] = []
+    run: list[str] = []
+
+    def end_run() -> None:
+        if run:
+            found.append(frozenset({"".join(run)}))
+            run.clear()
+
+    for op, argument in tree:
+        if op is sre_constants.LITERAL:
+            run.append(chr(argument))
+            continue
+        if op is sre_constants.AT:
+            continue
+        end_run()
+        if op in _GROUPS:
+            found.extend(_candidates(argument[-1] if op is sre_constants.SUBPATTERN else argument))
+        elif op is sre_constants.BRANCH:
+            branches = [_best(_candidates(branch)) for branch in argument[1]]
+            if all(branches):
+                found.append(frozenset().union(*branches))
+        elif op in (sre_constants.MAX_REPEAT, sre_constants.MIN_REPEAT) and argument[0] >= 1:
+            found.extend(_candidates(argument[2]))
+    end_run()
+    return found
+
+
+class PatternSet:
+    """A fixed list of patterns; `hits` gives the indexes of those that match a text.
+
+    `literals` may hold the required literals of each pattern when they are known beforehand.
+    Patterns are compiled on first use. Raises ValueError for a pattern without a usable literal.
+    """
+
+    def __init__(self, patterns: Sequence[str], literals: Sequence[Iterable[str]] | None = None) -> None:
+        self._patterns = patterns
+        self._compiled: list[re.Pattern[str] | None] = [None] * len(patterns)
+        owners: dict[str, list[int]] = {}
+        for index, pattern in enumerate(patterns):
+            wanted = list(literals[index]) if literals is not None else sorted(required_literals(pattern))
+            if not wanted or min(map(len, wanted)) < MIN_LITERAL:
+                raise ValueError(f"pattern {pattern!r} has no literal of {MIN_LITERAL} or more characters")
+            for literal in wanted:
+                owners.setdefault(literal, []).append(index)
+        self._owners = list(owners.values())
+        self._automaton = AhoCorasick(list(owners), matchkind=MatchKind.Standard)
+
+    def hits(self, text: str) -> list[tuple[int, re.Match[str]]]:
+        """(index, match) of every pattern found in `text`, in the order of the list."""
+        spots = self._automaton.find_matches_as_indexes(text, overlapping=True)
+        if not spots:
+            return []
+        indexes = sorted({index for spot in spots for index in self._owners[spot[0]]})
+        found = [(index, self._pattern(index).search(text)) for index in indexes]
+        return [(index, match) for index, match in found if match]
+
+    def _pattern(self, index: int) -> re.Pattern[str]:
+        pattern = self._compiled[index]
+        if pattern is None:
+            pattern = self._compiled[index] = re.compile(self._patterns[index])
+        return pattern

@@ -1,0 +1,176 @@
+"""Session folders: the recording of one watched launch, and its replay.
+
+`log.txt` holds the output as captured; `samples.jsonl` one JSON object a line in order of time:
+`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), `{"t", "gpus", "host"}`, or
+`{"t", "exit"}`; `session.json` the launch; `case.json` the label, as in fixtures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from vdoctor import __version__
+from vdoctor.errors import UserError
+from vdoctor.intake.splitter import LineSplitter
+from vdoctor.model import Exit, Fact, GpuSample, HostSample, Observation, Sample
+
+SCHEMA = "vdoctor.session/1"
+
+
+class Recorder:
+    """Writes a session while it happens. A disk that fails stops the recording, not the child."""
+
+    def __init__(self, folder: Path, command: list[str], env: Mapping[str, str], facts: Mapping[str, Fact]) -> None:
+        """Create the folder. Raises UserError when it cannot be written or holds a session already."""
+        self.folder = folder
+        self.failed: OSError | None = None
+        self._command = command
+        self._env = dict(env)
+        self._facts = dict(facts)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            if (folder / "session.json").exists():
+                raise UserError(f"{folder}: holds a session already", "give --session another folder")
+            self._log: BinaryIO = (folder / "log.txt").open("wb")
+            self._samples: TextIO = (folder / "samples.jsonl").open("w", encoding="utf-8")
+            self._write_session(None)
+        except OSError as error:
+            raise UserError(f"{folder}: cannot be written: {error.strerror}", "give --session another folder, or --no-session") from None
+
+    def log(self, t: float, data: bytes) -> None:
+        """Output that arrived at `t` seconds after the launch."""
+        if self.failed:
+            return
+        try:
+            self._log.write(data)
+            self._log.flush()
+            self._line({"t": round(t, 4), "log": len(data)})
+        except OSError as error:
+            self.failed = error
+
+    def sample(self, sample: Sample) -> None:
+        """One measurement."""
+        self._line({"t": round(sample.t, 4), "gpus": [asdict(g) for g in sample.gpus], "host": asdict(sample.host) if sample.host else None})
+
+    def close(self, end: Exit | None, label: Mapping[str, Any]) -> None:
+        """Write the end and the label."""
+        try:
+            if end is not None:
+                self._line({"t": round(end.t, 4), "exit": {"status": end.status, "signal": end.signal, "asked": end.asked}})
+            self._log.close()
+            self._samples.close()
+            self._write_session(end)
+            _write_json(self.folder / "case.json", label)
+        except OSError as error:
+            self.failed = self.failed or error
+
+    def _line(self, entry: Mapping[str, Any]) -> None:
+        if self.failed:
+            return
+        try:
+            self._samples.write(json.dumps(entry, separators=(",", ":")) + "\n")
+            self._samples.flush()
+        except OSError as error:
+            self.failed = error
+
+    def _write_session(self, end: Exit | None) -> None:
+        _write_json(
+            self.folder / "session.json",
+            {
+                "schema": SCHEMA,
+                "vdoctor": __version__,
+                "command": self._command,
+                "env": self._env,
+                "facts": {name: {"value": fact.value, "source": fact.source} for name, fact in self._facts.items()},
+                "exit": {"status": end.status, "signal": end.signal, "asked": end.asked} if end else None,
+            },
+        )
+
+
+def is_session(folder: Path) -> bool:
+    """Whether the folder was recorded by `watch`."""
+    return (folder / "session.json").is_file() and (folder / "log.txt").is_file()
+
+
+class Session:
+    """A recorded session, for replay. Raises UserError when its files cannot be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        try:
+            data = json.loads((folder / "session.json").read_text(encoding="utf-8"))
+            self.command = [str(word) for word in data["command"]]
+            self.env = {str(k): str(v) for k, v in data.get("env", {}).items()}
+            self.facts = {name: _fact(entry) for name, entry in data.get("facts", {}).items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise UserError(f"{folder / 'session.json'}: is no session description: {error}") from None
+        self.lines = self.bytes = 0
+
+    def observations(self, chunk: int | None = None) -> Iterator[Observation]:
+        """The observations in the order in which they came; `chunk` cuts the log finer (for tests)."""
+        splitter = LineSplitter()
+        t = 0.0
+        try:
+            with (self.folder / "log.txt").open("rb") as log:
+                for entry in self._entries():
+                    t = float(entry.get("t", t))
+                    if "log" in entry:
+                        yield from _fed(splitter, log.read(int(entry["log"])), t, chunk)
+                    elif "exit" in entry:
+                        yield from splitter.close(t)
+                        yield _exit(t, entry["exit"])
+                    else:
+                        yield _sample(t, entry)
+                # A recording that was cut off may have more output than entries.
+                while rest := log.read(1 << 16):
+                    yield from _fed(splitter, rest, t, chunk)
+                yield from splitter.close(t)
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{self.folder}: is damaged: {error}") from None
+        self.lines, self.bytes = splitter.lines, splitter.bytes
+
+    def _entries(self) -> Iterator[dict[str, Any]]:
+        path = self.folder / "samples.jsonl"
+        if not path.exists():
+            return
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    entry = json.loads(line)
+                except ValueError:
+                    # The last line of a session that was killed.
+                    continue
+                if isinstance(entry, dict):
+                    yield entry
+
+
+def _fed(splitter: LineSplitter, data: bytes, t: float, chunk: int | None) -> Iterator[Observation]:
+    size = chunk or max(len(data), 1)
+    for start in range(0, len(data), size):
+        yield from splitter.feed(data[start : start + size], t)
+
+
+def _exit(t: float, entry: Mapping[str, Any]) -> Exit:
+    return Exit(t, int(entry["status"]), entry.get("signal"), entry.get("asked"))
+
+
+def _sample(t: float, entry: Mapping[str, Any]) -> Sample:
+    gpus = tuple(GpuSample(**gpu) for gpu in entry.get("gpus") or ())
+    host = entry.get("host")
+    return Sample(t, gpus, HostSample(**host) if host else None)
+
+
+def _fact(entry: Mapping[str, Any]) -> Fact:
+    value = entry["value"]
+    return Fact(tuple(value) if isinstance(value, list) else value, str(entry["source"]))
+
+
+def _write_json(path: Path, data: Mapping[str, Any]) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,208 @@
+"""The report for a terminal. Everything from a log is shown as text, never as markup."""
+
+from __future__ import annotations
+
+import io
+import shlex
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from vdoctor.model import Change, Finding, Fix, Report
+from vdoctor.report.json import pick
+from vdoctor.report.words import word
+
+_STYLES = {
+    "failed": "bold red",
+    "stalled": "bold yellow",
+    "degraded": "bold yellow",
+    "incomplete": "bold yellow",
+    "healthy": "bold green",
+    "not_vllm": "bold yellow",
+}
+_MARKS = {"failed": "✗", "stalled": "◼", "degraded": "!", "incomplete": "…", "healthy": "✓", "not_vllm": "?"}
+_BAR_WIDTH = 28
+_MAX_EVIDENCE = 240
+
+
+def render(report: Report, *, lang: str = "en", color: bool = False, width: int = 100, verbose: bool = False) -> str:
+    """The whole report as text with a final newline."""
+    console = Console(
+        file=io.StringIO(), width=max(width, 40), force_terminal=color, color_system="standard" if color else None,
+        no_color=not color, highlight=False, markup=False, emoji=False, soft_wrap=False, legacy_windows=False,
+    )
+    _head(console, report, lang)
+    _body(console, report, lang, verbose)
+    if report.phases:
+        _timeline(console, report, lang)
+    if report.memory:
+        _memory(console, report, lang)
+    if report.trials:
+        _trials(console, report, lang)
+    if verbose and report.not_evaluated:
+        _undecided(console, report, lang)
+    out = console.file
+    assert isinstance(out, io.StringIO)
+    return out.getvalue()
+
+
+def _head(console: Console, report: Report, lang: str) -> None:
+    head = Text(f"{_MARKS[report.verdict]} {word(report.verdict, lang)}", style=_STYLES[report.verdict])
+    if report.phase:
+        head.append(f" {word('in', lang)} {report.step or report.phase}" if lang == "en" else f"，{word('in', lang)} {report.step or report.phase}")
+    parts = []
+    if "vllm.version" in report.facts:
+        parts.append(f"vLLM {report.facts['vllm.version'].value}" + (f" {report.generation}" if report.generation else ""))
+    if "model.name" in report.facts:
+        parts.append(str(report.facts["model.name"].value))
+    if report.exit is not None and report.exit.asked is None:
+        parts.append(word("exit", lang).format(status=report.exit.status))
+        if report.exit.signal:
+            parts.append(word("killed_by", lang).format(signal=report.exit.signal))
+    if parts:
+        head.append("  ·  " + "  ·  ".join(parts), style="dim")
+    console.print(head, overflow="fold")
+    if report.looks_like:
+        console.print(Text(word("looks_like", lang).format(what=report.looks_like)))
+
+
+def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
+    if not report.findings:
+        key = "nothing_wrong" if report.verdict == "healthy" else "no_rule" if report.verdict in ("failed", "stalled", "incomplete") else ""
+        if key:
+            console.print(Text(word(key, lang)))
+        return
+    first, *others = report.findings
+    _finding(console, first, lang, verbose)
+    if others:
+        console.print()
+        console.print(Text(word("also", lang), style="bold"))
+        for finding in others:
+            if verbose:
+                _finding(console, finding, lang, verbose)
+            else:
+                line = Text("  ")
+                line.append(pick(finding.title, lang))
+                line.append(f"  {finding.id} · {word(finding.confidence, lang)}", style="dim")
+                if finding.evidence:
+                    line.append(f" · {_at(finding.evidence[0].line, lang)}", style="dim")
+                console.print(line)
+
+
+def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> None:
+    console.print()
+    title = Text(pick(finding.title, lang), style="bold")
+    title.append(f"  {finding.id} · {word(finding.confidence, lang)}", style="not bold dim")
+    console.print(title)
+    console.print(Padding(Text(pick(finding.why, lang)), (0, 0, 0, 2)))
+    rows = Table.grid(padding=(0, 2))
+    rows.add_column(style="dim", no_wrap=True)
+    rows.add_column(overflow="fold")
+    for evidence in finding.evidence[: None if verbose else 2]:
+        text = evidence.text if verbose or len(evidence.text) <= _MAX_EVIDENCE else evidence.text[:_MAX_EVIDENCE] + " …"
+        rows.add_row(word("proof", lang), Text(f"{_at(evidence.line, lang)}: {text}"))
+    if finding.symptoms:
+        rows.add_row(word("explains", lang), Text(", ".join(finding.symptoms)))
+    if rows.row_count:
+        console.print(Padding(rows, (0, 0, 0, 2)))
+    for number, fix in enumerate(finding.fixes, 1):
+        _fix(console, number, fix, lang)
+    if verbose:
+        for reference in finding.references:
+            console.print(Padding(Text(reference, style="dim"), (0, 0, 0, 2)))
+        console.print(Padding(Text(word("more", lang).format(rule=finding.rule), style="dim"), (0, 0, 0, 2)))
+
+
+def _fix(console: Console, number: int, fix: Fix, lang: str) -> None:
+    line = Text("  ")
+    line.append(f"{word('fix', lang)} {number}", style="green")
+    line.append(f" ({word(fix.safety, lang)}): {pick(fix.title, lang)}")
+    console.print(line)
+    if fix.cost:
+        console.print(Padding(Text(f"{word('price', lang)}: {pick(fix.cost, lang)}", style="dim"), (0, 0, 0, 4)))
+    if fix.command:
+        # Commands are pasted: one line, never wrapped or cut by us.
+        console.print(Text(f"    {fix.command}", style="cyan"), soft_wrap=True)
+    elif fix.change:
+        console.print(Text(f"    {describe(fix.change)}", style="cyan"), soft_wrap=True)
+
+
+def describe(change: Change) -> str:
+    """A change as fragments to type: `--max-model-len 8192  -(--quantization)  NCCL_P2P_DISABLE=1`."""
+    parts: list[str] = []
+    for name, setting in change.env.items():
+        parts.append(f"unset {name}" if setting is None else f"{name}={shlex.quote(setting)}")
+    for name, option in change.container.items():
+        parts.append(name if option is True else f"{name}={option}")
+    for name, value in change.flags.items():
+        parts.append(f"-({name})" if value is None else name if value is True else f"{name} {shlex.quote(str(value))}")
+    return "  ".join(parts)
+
+
+def _at(line: int, lang: str) -> str:
+    return f"第 {line} 行" if lang == "zh" else f"line {line}"
+
+
+def _timeline(console: Console, report: Report, lang: str) -> None:
+    """One row a phase: start, duration, bar."""
+    known = [phase for phase in report.phases if phase.start is not None]
+    if not known:
+        return
+    ends = [span.end for span in report.timeline if span.end is not None] + [p.start for p in known if p.start is not None]
+    total = max(ends, default=0.0) or 0.0
+    ready = next((s.start for s in report.timeline if s.step == "runtime.ready" and s.start is not None), None)
+    console.print()
+    label = word("total", lang) if ready is not None else word("so_far", lang)
+    console.print(Text(f"{word('timeline', lang)} ({label}: {ready if ready is not None else total:.1f} s)", style="bold"))
+    span = ready if ready else total
+    for phase in known:
+        start = phase.start or 0.0
+        end = phase.end if phase.end is not None else min(span, total) if phase.phase == "runtime" else total
+        took = max(0.0, end - start)
+        left = round(_BAR_WIDTH * start / span) if span else 0
+        size = max(1, round(_BAR_WIDTH * took / span)) if span else 1
+        bar = " " * min(left, _BAR_WIDTH) + "━" * max(1, min(size, _BAR_WIDTH - left))
+        name = f"  {phase.phase}" + " " * max(1, 16 - cell_len(phase.phase))
+        console.print(Text(f"{name}{start:8.1f} s {took:8.1f} s  ").append(bar, style="blue"))
+
+
+def _memory(console: Console, report: Report, lang: str) -> None:
+    rows: list[str] = []
+    log = report.memory.get("log")
+    if log:
+        rows.append("  " + "  ".join(f"{name} {value:.2f}" for name, value in log.items() if isinstance(value, float)))
+    for gpu in report.memory.get("gpus", []):
+        peak, total = gpu.get("used_peak"), gpu.get("total")
+        if peak is not None and total is not None:
+            rows.append(f"  GPU {gpu['index']} {gpu.get('name') or ''}: used {gpu.get('used')} peak {peak} of {total}")
+    host = report.memory.get("host")
+    if host:
+        rows.append(f"  host: peak {host['rss_peak']:.2f} (resident, whole process tree)")
+    if rows:
+        console.print()
+        console.print(Text(word("memory", lang), style="bold"))
+        for row in rows:
+            console.print(Text(row))
+
+
+def _trials(console: Console, report: Report, lang: str) -> None:
+    console.print()
+    console.print(Text(word("trials", lang), style="bold"))
+    for number, trial in enumerate(report.trials, 1):
+        style = "green" if trial.verdict == "confirmed" else "red"
+        line = Text(f"  {number}. ")
+        line.append(word(trial.verdict, lang), style=style)
+        line.append(f" ({trial.seconds:.1f} s): {describe(trial.change)}")
+        console.print(line)
+        if trial.verdict == "confirmed":
+            console.print(Text(f"    {trial.command}", style="cyan"), soft_wrap=True)
+
+
+def _undecided(console: Console, report: Report, lang: str) -> None:
+    facts = sorted({name for one in report.not_evaluated for name in one.missing})
+    text = word("missing_facts", lang).format(count=len(report.not_evaluated), facts=", ".join(facts))
+    console.print()
+    console.print(Text(text, style="dim"))

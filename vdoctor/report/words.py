@@ -1,0 +1,67 @@
+"""Words of the product's own texts in both languages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_WORDS: dict[str, tuple[str, str]] = {
+    "failed": ("failed", "失败"),
+    "stalled": ("stalled", "卡住"),
+    "degraded": ("serves, with a problem", "已提供服务，但有问题"),
+    "healthy": ("healthy", "正常"),
+    "incomplete": ("incomplete: the log ends before the server is ready", "不完整：日志在服务就绪前结束"),
+    "not_vllm": ("this is not the output of a vLLM server", "这不是 vLLM 服务的输出"),
+    "in": ("in", "阶段"),
+    "looks_like": ("It looks like: {what}.", "看起来是：{what}。"),
+    "confirmed": ("confirmed", "已证实"),
+    "certain": ("certain", "确定"),
+    "likely": ("likely", "很可能"),
+    "possible": ("possible", "可能"),
+    "line": ("line", "第"),
+    "proof": ("proof", "证据"),
+    "explains": ("explains", "由此引起"),
+    "fix": ("fix", "修复"),
+    "safe": ("keeps results and model", "不改变模型与结果"),
+    "lossy": ("gives something up", "有代价"),
+    "manual": ("by hand", "需手动"),
+    "price": ("price", "代价"),
+    "change": ("change", "改动"),
+    "also": ("also found", "其他发现"),
+    "timeline": ("timeline", "时间线"),
+    "total": ("to ready", "到就绪"),
+    "so_far": ("so far", "至今"),
+    "memory": ("memory, GiB", "内存 (GiB)"),
+    "no_rule": (
+        "No known cause in this log. What would tell: the lines above the first \"Traceback\", from every process.",
+        "日志中没有已知原因。需要的是：第一个 “Traceback” 之前、来自所有进程的日志行。",
+    ),
+    "nothing_wrong": ("Nothing wrong found.", "没有发现问题。"),
+    "missing_facts": (
+        "{count} rules could not be decided; missing: {facts}.",
+        "有 {count} 条规则无法判断，缺少：{facts}。",
+    ),
+    "exit": ("exit status {status}", "退出状态 {status}"),
+    "killed_by": ("killed by {signal}", "被信号 {signal} 终止"),
+    "trials": ("trials", "验证"),
+    "same failure": ("same failure", "同样失败"),
+    "other failure": ("other failure", "另一种失败"),
+    "timed out": ("timed out", "超时"),
+    "ready_after": ("ready after {seconds:.1f} s", "{seconds:.1f} 秒后就绪"),
+    "session": ("session", "会话"),
+    "more": ("more: vdoctor explain {rule}", "详情：vdoctor explain {rule}"),
+}
+
+
+def word(key: str, lang: str) -> str:
+    """The word in the language; the key itself when nobody translated it."""
+    pair = _WORDS.get(key)
+    return key if pair is None else pair[1 if lang == "zh" else 0]
+
+
+def language(environ: Mapping[str, str]) -> str:
+    """`zh` for a Chinese locale, else `en` (LC_ALL, LC_MESSAGES, LANG, as POSIX orders them)."""
+    for name in ("LC_ALL", "LC_MESSAGES", "LANG"):
+        value = environ.get(name)
+        if value:
+            return "zh" if value.lower().startswith("zh") else "en"
+    return "en"

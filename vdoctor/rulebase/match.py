@@ -1,0 +1,108 @@
+"""Signals against events, as they come."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vdoctor.intake.patterns import PatternSet
+from vdoctor.model import Event, Evidence, Fact, phase_of
+from vdoctor.rulebase.schema import Rule, RuleBase, Signal
+
+#: Of a signal that repeats, the first hits are kept and the rest counted: repetition proves nothing.
+_KEEP = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A signal seen in the log."""
+
+    rule: Rule
+    signal: Signal
+    evidence: Evidence
+    step: str | None
+    time: float | None
+    facts: dict[str, Fact]
+    start: int
+    depth: int
+
+    @property
+    def phase(self) -> str | None:
+        return phase_of(self.step) if self.step else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an event stands: step, which start of the log, how far inside the process is, the stack."""
+
+    step: str | None
+    start: int
+    depth: int
+    frames: Callable[[], tuple[str, ...]]
+
+
+class Matcher:
+    """Collects hits. One automaton finds the candidates among all rules."""
+
+    def __init__(self, base: RuleBase) -> None:
+        self._entries = [
+            (rule, signal) for rule in base.rules for signal in rule.signals if signal.regex is not None
+        ]
+        self._patterns = (
+            PatternSet([signal.regex or "" for _, signal in self._entries], [signal.literals for _, signal in self._entries])
+            if self._entries
+            else None
+        )
+        self._counts: dict[int, int] = {}
+        self.hits: list[Hit] = []
+        self.claimed: set[int] = set()
+
+    def feed(self, event: Event, place: Callable[[], Place]) -> None:
+        """Try all signals on the next event; `place` is asked only when one may match."""
+        if self._patterns is None or event.bar is not None:
+            return
+        for index, found in self._patterns.hits(event.text):
+            rule, signal = self._entries[index]
+            here = place()
+            if not _fits(rule, signal, event, here):
+                continue
+            self.claimed.add(event.line)
+            count = self._counts[index] = self._counts.get(index, 0) + 1
+            if count <= _KEEP:
+                self.hits.append(_hit(rule, signal, event, here, found))
+
+
+def _fits(rule: Rule, signal: Signal, event: Event, here: Place) -> bool:
+    if signal.level and event.level not in signal.level:
+        return False
+    if signal.process and not re.search(signal.process, event.process or ""):
+        return False
+    if signal.stack or signal.not_stack:
+        stack = "\n".join(here.frames())
+        if signal.stack and not re.search(signal.stack, stack):
+            return False
+        if signal.not_stack and re.search(signal.not_stack, stack):
+            return False
+    phases = signal.phases or rule.phases
+    return not phases or here.step is None or phase_of(here.step) in phases
+
+
+def _hit(rule: Rule, signal: Signal, event: Event, here: Place, found: re.Match[str]) -> Hit:
+    source = f"log:{event.line}"
+    facts = {name: Fact(value, source) for name, value in (signal.set or {}).items()}
+    for name, group in (signal.gives or {}).items():
+        if found[group] is not None:
+            facts[name] = Fact(_typed(found[group]), source)
+    evidence = Evidence(event.line, event.process, event.shown.strip())
+    return Hit(rule, signal, evidence, here.step, event.time, facts, here.start, here.depth)
+
+
+def _typed(text: str) -> str | int | float:
+    """`75` is a number, `26,112` too, `0.9` a float; all else stays text."""
+    plain = text.replace(",", "") if re.fullmatch(r"\d{1,3}(?:,\d{3})+", text) else text
+    if re.fullmatch(r"-?\d{1,18}", plain):
+        return int(plain)
+    if re.fullmatch(r"-?\d{1,18}\.\d{1,18}", plain):
+        return float(plain)
+    return text

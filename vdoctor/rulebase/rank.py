@@ -1,0 +1,227 @@
+"""Hits to findings: one root cause first, its consequences as symptoms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from vdoctor.facts.derive import derive
+from vdoctor.model import (
+    CONFIDENCES,
+    SEVERITIES,
+    Change,
+    Confidence,
+    Evidence,
+    Fact,
+    Facts,
+    Finding,
+    Fix,
+    FlagValue,
+    NotEvaluated,
+    Severity,
+    phase_of,
+)
+from vdoctor.rulebase.conditions import all_hold, missing
+from vdoctor.rulebase.match import Hit
+from vdoctor.rulebase.schema import FixSpec, Rule, RuleBase
+from vdoctor.rulebase.template import fill
+
+_MAX_EVIDENCE = 3
+#: Within so many seconds several processes report one fault; the innermost one is nearest to it.
+_BURST_SECONDS = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A rule that holds, with the facts as it sees them."""
+
+    rule: Rule
+    hits: tuple[Hit, ...]
+    facts: Facts
+
+    @property
+    def confidence(self) -> Confidence:
+        own = [hit.signal.confidence for hit in self.hits if hit.signal.confidence]
+        return own[0] if own else self.rule.confidence
+
+    @property
+    def severity(self) -> Severity:
+        return self.rule.severity
+
+
+def evaluate(base: RuleBase, hits: list[Hit], facts: Facts) -> tuple[list[Match], list[NotEvaluated]]:
+    """Decide every rule: holds, does not hold, or cannot be decided (and what is missing)."""
+    by_rule: dict[str, list[Hit]] = {}
+    for hit in hits:
+        by_rule.setdefault(hit.rule.id, []).append(hit)
+    matches: list[Match] = []
+    undecided: list[NotEvaluated] = []
+    for rule in base.rules:
+        own = by_rule.get(rule.id, [])
+        if not own and rule.signals and not (rule.preflight and rule.whens):
+            continue
+        merged = dict(facts)
+        for hit in reversed(own):
+            merged.update(hit.facts)
+        merged = derive(merged)
+        decided = all_hold(rule.whens, merged)
+        if decided is True:
+            matches.append(Match(rule, tuple(own), merged))
+        elif decided is None:
+            gaps = tuple(dict.fromkeys(name for when in rule.whens for name in missing(when, merged)))
+            undecided.append(NotEvaluated(rule.cause, gaps))
+    return matches, undecided
+
+
+def rank(matches: list[Match]) -> list[Finding]:
+    """Findings, best first. Explained rules and wrappers become symptoms of the one that explains them."""
+    roots, symptoms = _separate(matches)
+    ordered = _order(roots)
+    findings: list[Finding] = []
+    for match in ordered:
+        twin = next((at for at, f in enumerate(findings) if f.id == match.rule.cause), None)
+        if twin is None:
+            findings.append(_finding(match, symptoms.get(match.rule.id, ())))
+    return findings
+
+
+def _separate(matches: list[Match]) -> tuple[list[Match], Mapping[str, tuple[str, ...]]]:
+    """Which matches stand for themselves, and what each of them explains."""
+    explained: dict[str, list[str]] = {}
+    consequences: set[str] = set()
+    ordered = _order(matches)
+    for match in ordered:
+        if match.rule.id in consequences:
+            continue
+        for other in ordered:
+            if other is match or other.rule.cause == match.rule.cause:
+                continue
+            if _explains(match, other):
+                consequences.add(other.rule.id)
+                explained.setdefault(match.rule.id, []).append(other.rule.cause)
+    kept = [match for match in matches if match.rule.id not in consequences]
+    return kept, {name: tuple(dict.fromkeys(causes)) for name, causes in explained.items()}
+
+
+def _explains(match: Match, other: Match) -> bool:
+    if match.rule.wrapper and not other.rule.wrapper:
+        return False
+    if other.rule.wrapper and not match.rule.wrapper:
+        # A wrapper reports a death or a wait: only something at least as grave can be its cause.
+        return SEVERITIES.index(match.severity) <= SEVERITIES.index("stall")
+    return any(_named(name, other.rule) for name in match.rule.explains)
+
+
+def _named(name: str, rule: Rule) -> bool:
+    if name.endswith(".*"):
+        return rule.cause.startswith(name[:-1])
+    return name in (rule.id, rule.cause)
+
+
+def _order(matches: list[Match]) -> list[Match]:
+    """Severity, then certainty, then causality: earliest first, within one burst the innermost process."""
+    times = [hit.time for match in matches for hit in match.hits[:1] if hit.time is not None]
+    origin = min(times, default=0.0)
+
+    def key(match: Match) -> tuple[int, int, int, int, int]:
+        first = match.hits[0] if match.hits else None
+        time = first.time if first and first.time is not None else origin
+        return (
+            SEVERITIES.index(match.severity),
+            CONFIDENCES.index(match.confidence),
+            int((time - origin) // _BURST_SECONDS) if match.severity == "fatal" else 0,
+            -first.depth if first else 0,
+            first.evidence.line if first else 1 << 30,
+        )
+
+    return sorted(matches, key=key)
+
+
+def _finding(match: Match, symptoms: tuple[str, ...]) -> Finding:
+    rule = match.rule
+    first = match.hits[0] if match.hits else None
+    step = first.step if first else None
+    phase = phase_of(step) if step else rule.phases[0] if rule.phases else None
+    return Finding(
+        id=rule.cause,
+        rule=rule.id,
+        title=_fill_all(rule.text("title"), match.facts),
+        why=_fill_all(rule.text("cause"), match.facts),
+        severity=match.severity,
+        confidence=match.confidence,
+        phase=phase,
+        step=step,
+        evidence=_evidence(match.hits),
+        symptoms=symptoms,
+        fixes=tuple(fix for spec in rule.fixes if (fix := build_fix(rule, spec, match.facts))),
+        references=rule.references,
+    )
+
+
+def _evidence(hits: tuple[Hit, ...]) -> tuple[Evidence, ...]:
+    """The first lines that differ in what they say; ranks repeat each other."""
+    kept: list[Evidence] = []
+    for hit in hits:
+        if len(kept) < _MAX_EVIDENCE and all(hit.evidence.line != one.line for one in kept):
+            if not any(hit.signal is other.signal for other in hits[: hits.index(hit)]):
+                kept.append(hit.evidence)
+    return tuple(kept)
+
+
+def _fill_all(texts: Mapping[str, str], facts: Facts) -> dict[str, str]:
+    """A text whose facts are unknown falls back to its own words without the gaps."""
+    filled: dict[str, str] = {}
+    for language, text in texts.items():
+        whole = fill(text, facts)
+        filled[language] = whole if whole is not None else _without_gaps(text, facts)
+    return filled
+
+
+def _without_gaps(text: str, facts: Facts) -> str:
+    from vdoctor.rulebase.template import facts_of
+
+    gaps = {name: Fact("?", "unknown") for name in facts_of(text) if name not in facts}
+    return fill(text, {**facts, **gaps}) or text
+
+
+def build_fix(rule: Rule, spec: FixSpec, facts: Facts) -> Fix | None:
+    """The fix with its values; None when its condition does not surely hold or a value is unknown."""
+    if all_hold(spec.when, facts) is not True:
+        return None
+    title = {lang: fill(text, facts) for lang, text in rule.text(f"fix.{spec.id}").items()}
+    change = _fill_change(spec.change, facts)
+    if change is None or not title or None in title.values():
+        return None
+    cost = {lang: fill(text, facts) or "" for lang, text in rule.text(f"cost.{spec.id}").items()}
+    texts = {lang: text for lang, text in title.items() if text is not None}
+    return Fix(spec.id, texts, spec.safety, change, cost or None)
+
+
+def _fill_change(change: Change, facts: Facts) -> Change | None:
+    flags: dict[str, FlagValue] = {}
+    for name, value in change.flags.items():
+        filled_name = _fill_name(name, facts)
+        if filled_name is None:
+            return None
+        filled = fill(value, facts) if isinstance(value, str) else value
+        if isinstance(value, str) and filled is None:
+            return None
+        for one in filled_name:
+            flags[one] = filled
+    env: dict[str, str | None] = {}
+    for name, setting in change.env.items():
+        text = fill(setting, facts) if setting is not None else None
+        if setting is not None and text is None:
+            return None
+        env[name] = text
+    return replace(change, flags=flags, env=env)
+
+
+def _fill_name(name: str, facts: Facts) -> tuple[str, ...] | None:
+    """`{args.unknown}` may stand for several options at once."""
+    if not name.startswith("{"):
+        return (name,)
+    fact = facts.get(name[1:-1])
+    if fact is None:
+        return None
+    return tuple(str(item) for item in fact.value) if isinstance(fact.value, tuple) else (str(fact.value),)

@@ -1,0 +1,54 @@
+"""Is this the output of a vLLM server at all, and if not, of what?"""
+
+from __future__ import annotations
+
+import re
+
+from vdoctor.model import Event
+
+_VLLM = re.compile(r"\bvllm\b|VLLM|EngineCore|LLMEngine|\bvLLM\b", re.IGNORECASE)
+# The file names of vLLM's own records are proof enough in excerpts without the word.
+_RECORD_FILES = frozenset(
+    "api_server.py llm_engine.py core.py gpu_model_runner.py gpu_worker.py multiproc_executor.py "
+    "model_runner.py worker.py parallel_state.py kv_cache_utils.py loggers.py weight_utils.py "
+    "metrics.py scheduler.py shm_broadcast.py pynccl.py launcher.py async_llm_engine.py".split()
+)
+_OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("SGLang", re.compile(r"sglang|sgl_kernel", re.IGNORECASE)),
+    ("llama.cpp", re.compile(r"llama_model_load|llama_context|ggml_|llama-server")),
+    ("Ollama", re.compile(r"\bollama\b|source=routes\.go|source=sched\.go")),
+    ("Text Generation Inference", re.compile(r"text_generation_launcher|text-generation-launcher|text_generation_router")),
+    ("TensorRT-LLM", re.compile(r"\[TensorRT-LLM\]|tensorrt_llm")),
+    ("Triton Inference Server", re.compile(r"tritonserver|\] .*model_lifecycle\.cc")),
+    ("LMDeploy", re.compile(r"lmdeploy|\[TM\]\[")),
+    ("nginx", re.compile(r"nginx|\" \d{3} \d+ \"https?://")),
+    ("a Python program", re.compile(r"^Traceback \(most recent call last\):|^\s+File \".*\", line \d+")),
+    ("a kernel log", re.compile(r"^\[\s*\d+\.\d{6}\] ")),
+)
+
+
+class Stranger:
+    """Counts signs of vLLM and of others."""
+
+    def __init__(self) -> None:
+        self.is_vllm = False
+        self._votes: dict[str, int] = {}
+        self._lines = 0
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        if self.is_vllm:
+            return
+        if _VLLM.search(event.shown) or (event.source or "").rsplit("/", 1)[-1] in _RECORD_FILES:
+            self.is_vllm = True
+            return
+        self._lines += 1
+        for name, pattern in _OTHERS:
+            if pattern.search(event.shown):
+                self._votes[name] = self._votes.get(name, 0) + 1
+
+    def guess(self) -> str | None:
+        """What the text looks like; None when nothing speaks for anything."""
+        if not self._votes:
+            return None
+        return max(self._votes, key=lambda name: self._votes[name])
