@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the tables of vLLM's options, variables and quantisation methods, per release.
 
-    python tools/vllm_tables.py --fetch   get the wheels, keep their Python trees (2 GB of disk)
+    python tools/vllm_tables.py --fetch   get the wheels, keep their Python trees (1 GB of disk)
     python tools/vllm_tables.py           make vdoctor/data/{options,quantization,envs}.json
     python tools/vllm_tables.py --check   the same in memory; fails when a file differs
 

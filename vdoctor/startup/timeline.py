@@ -256,7 +256,9 @@ class Timeline:
     def phases(self) -> tuple[PhaseTime, ...]:
         """The server's phases from the first process that entered each one to the next phase."""
         entered = [(phase, self._first[phase][0]) for phase in PHASES if phase in self._first]
-        if entered and entered[0][0] == "launch":
+        if not entered:
+            return ()
+        if entered[0][0] == "launch":
             entered[0] = ("launch", 0.0 if self._origin is not None else None)
         ends: list[float | None] = [start for _, start in entered[1:]]
         ends.append(None)
