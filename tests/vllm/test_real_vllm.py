@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from watched import STOP_TIMEOUT_S, RealVllm, Watched, analyze, free_port, kill_worker_when_loading, watching
+from watched import STOP_TIMEOUT_S, RealVllm, Watched, WorkerKiller, analyze, free_port, watching
 
 pytestmark = pytest.mark.vllm
 
@@ -126,10 +126,11 @@ def run_failing(scenario: Scenario, real: RealVllm, folder: Path) -> Watched:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1] if scenario.port_taken else free_port()
-        with watching(real, folder, serve(real, model, port, scenario.options)) as watch:
-            killed = kill_worker_when_loading(watch) if scenario.kill_worker else []
+        argv = serve(real, model, port, scenario.options)
+        killer = WorkerKiller() if scenario.kill_worker else None
+        with watching(real, folder, argv, killer) as watch:
             watched = watch.finish()
-            assert bool(killed) == scenario.kill_worker, watch.output()
+            assert killer is None or killer.killed, watch.output()
             return watched
 
 

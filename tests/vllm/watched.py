@@ -101,12 +101,18 @@ def server_environment(real: RealVllm, run_id: str) -> dict[str, str]:
 class Watch:
     """``vdoctor watch`` and the process tree below it."""
 
-    def __init__(self, real: RealVllm, folder: Path, argv: Sequence[str]) -> None:
+    def __init__(
+        self,
+        real: RealVllm,
+        folder: Path,
+        argv: Sequence[str],
+        on_line: Callable[[str], None] | None = None,
+    ) -> None:
         self.argv = list(argv)
         self.session = folder / "session"
         self.report_file = folder / "report.json"
         self.arrivals: list[Arrival] = []
-        self.on_line: Callable[[str], None] | None = None
+        self._on_line = on_line
         self._run_id = uuid.uuid4().hex
         self._seen: set[psutil.Process] = set()
         self._over = threading.Event()
@@ -151,8 +157,8 @@ class Watch:
             text = raw.decode("utf-8", "replace").rstrip("\r\n")
             self._streams[name].append(raw)
             self.arrivals.append(Arrival(time.monotonic() - self._started, text))
-            if self.on_line is not None:
-                self.on_line(text)
+            if self._on_line is not None:
+                self._on_line(text)
 
     def _sample(self) -> None:
         """Note every descendant, also those that are orphans later.
@@ -248,31 +254,36 @@ def _alive(process: psutil.Process) -> bool:
 
 
 @contextlib.contextmanager
-def watching(real: RealVllm, folder: Path, argv: Sequence[str]) -> Iterator[Watch]:
-    """Start ``argv`` under ``vdoctor watch``; files go to ``folder``."""
-    watch = Watch(real, folder, argv)
+def watching(
+    real: RealVllm,
+    folder: Path,
+    argv: Sequence[str],
+    on_line: Callable[[str], None] | None = None,
+) -> Iterator[Watch]:
+    """Start ``argv`` under ``vdoctor watch``; files go to ``folder``.
+
+    ``on_line`` gets every line as it comes, in the thread that reads it.
+    """
+    watch = Watch(real, folder, argv, on_line)
     try:
         yield watch
     finally:
         watch.close()
 
 
-def kill_worker_when_loading(watch: Watch) -> list[int]:
-    """SIGKILL the worker as soon as it says that it loads weights.
+class WorkerKiller:
+    """Kills the worker with SIGKILL as soon as it says that it loads weights."""
 
-    Returns a list that will hold the worker's process id.
-    """
-    killed: list[int] = []
-    loading = re.compile(r"\((?:Vllm)?Worker\S* pid=(\d+)\) .*Starting to load model")
+    LOADING = re.compile(r"\((?:Vllm)?Worker\S* pid=(\d+)\) .*Starting to load model")
 
-    def look(text: str) -> None:
-        match = loading.search(text)
-        if match and not killed:
-            os.kill(int(match[1]), signal.SIGKILL)
-            killed.append(int(match[1]))
+    def __init__(self) -> None:
+        self.killed: int | None = None  # its process id
 
-    watch.on_line = look
-    return killed
+    def __call__(self, text: str) -> None:
+        match = self.LOADING.search(text)
+        if match and self.killed is None:
+            self.killed = int(match[1])
+            os.kill(self.killed, signal.SIGKILL)
 
 
 def analyze(session: Path) -> tuple[int, dict[str, Any]]:

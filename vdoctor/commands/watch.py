@@ -1,0 +1,177 @@
+"""vdoctor watch: run a command, follow its start-up, diagnose its end."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import platformdirs
+
+from vdoctor.commands.examine import emit, render, use_color
+from vdoctor.diagnose import Examination
+from vdoctor.errors import UserError
+from vdoctor.launch import options as option_tables
+from vdoctor.launch.command import parse
+from vdoctor.live.child import CannotStart
+from vdoctor.live.session import Recorder
+from vdoctor.live.watcher import Watcher
+from vdoctor.model import PHASES, Event, Exit, Report, phase_of
+from vdoctor.report.status import memory, status_line
+from vdoctor.report.text import render as render_text
+from vdoctor.report.words import word
+from vdoctor.store import load_rules
+
+#: The status line waits so long after output, so that it does not flicker between two lines.
+_CALM = 0.25
+
+
+def watch(
+    command: Sequence[str],
+    *,
+    session: Path | None,
+    no_session: bool,
+    interval: float,
+    quiet: bool,
+    form: str,
+    output: str | None,
+    lang: str,
+    rules: Sequence[Path],
+    color: bool,
+    verbose: bool,
+) -> int:
+    """Run `command`; returns the exit status of `watch` (the child's own, 126, 127)."""
+    command = list(command[1:] if command[:1] == ("--",) else command)
+    if not command:
+        raise UserError("no command given", "vdoctor watch -- vllm serve MODEL ...")
+    base = load_rules(rules)
+    examination = Examination(base, option_tables.load(), parse(command))
+    recorder = None if no_session else Recorder(session or _new_folder(), command, {}, {})
+    screen = Screen(examination, recorder, interval, lang, quiet=quiet, color=use_color(color, sys.stderr.isatty()))
+    try:
+        end = screen.run(command, os.environ)
+    except CannotStart as error:
+        print(f"vdoctor: {error}", file=sys.stderr)
+        if recorder is not None:
+            recorder.close(None, {"id": "", "kind": "crash", "note": str(error)})
+        return error.status
+    report = screen.finish(recorder, end)
+    if output is not None:
+        emit(render([report], form, lang, color=False, verbose=verbose), output)
+    if not quiet and not (form == "json" and output is not None):
+        text = render([report], form, lang, color=screen.color, verbose=verbose)
+        sys.stderr.write("\n" + text)
+        if recorder is not None:
+            print(f"{word('session', lang)}: {recorder.folder}", file=sys.stderr)
+    if recorder is not None and recorder.failed is not None:
+        print(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}", file=sys.stderr)
+    return end.status
+
+
+class Screen(Watcher):
+    """A watcher that shows where the launch is, on standard error, without touching the child's output."""
+
+    def __init__(
+        self, examination: Examination, recorder: Recorder | None, interval: float, lang: str, *, quiet: bool, color: bool
+    ) -> None:
+        super().__init__(examination, recorder, interval=interval)
+        self.color = color
+        self._lang = lang
+        self._quiet = quiet
+        self._terminal = sys.stderr.isatty()
+        self._shown = False
+        self._line_open = False
+        self._written = 0.0
+        self._phase: str | None = None
+        self._told_ready = False
+
+    def finish(self, recorder: Recorder | None, end: Exit) -> Report:
+        """Clear the line, close the recording, give the final report."""
+        self._clear()
+        report = self.report(" ".join(recorder_name(recorder)))
+        if recorder is not None:
+            recorder.close(end, label(report))
+        return report
+
+    def before_write(self, target: int) -> None:
+        """The child's output takes the place of the status line."""
+        self._clear()
+
+    def after_write(self, target: int, data: bytes) -> None:
+        """Remember whether the cursor stands at the start of a line."""
+        self._line_open = not data.endswith(b"\n")
+        self._written = time.monotonic()
+
+    def on_events(self, events: list[Event]) -> None:
+        """Tell once when the server is ready."""
+        if self.examination.timeline.ready and not self._told_ready and not self._quiet:
+            self._told_ready = True
+            if not self._line_open:
+                self._clear()
+                sys.stderr.write(render_text(self.report(""), lang=self._lang, color=self.color, width=_width()))
+                sys.stderr.flush()
+
+    def on_tick(self, t: float) -> None:
+        """Redraw the line on a terminal; else say each new phase once."""
+        if self._quiet or self._line_open:
+            return
+        if not self._terminal:
+            self._say_phase(t)
+        elif time.monotonic() - self._written >= _CALM and not self._told_ready:
+            step = self.examination.timeline.furthest
+            line = status_line(step, t, self.last_sample, self.last_bar, _width())
+            sys.stderr.write(f"\r\x1b[2K{line}")
+            sys.stderr.flush()
+            self._shown = True
+
+    def _say_phase(self, t: float) -> None:
+        step = self.examination.timeline.furthest
+        phase = phase_of(step) if step else None
+        if phase is not None and phase != self._phase and phase in PHASES:
+            self._phase = phase
+            rest = "  ".join(memory(self.last_sample))
+            sys.stderr.write(f"vdoctor: {t:.1f} s  {phase}" + (f"  {rest}" if rest else "") + "\n")
+            sys.stderr.flush()
+
+    def _clear(self) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.flush()
+            self._shown = False
+
+
+def recorder_name(recorder: Recorder | None) -> tuple[str, ...]:
+    """The name of the source in the report: the session folder, or the child."""
+    return (str(recorder.folder),) if recorder is not None else ("child",)
+
+
+def label(report: Report) -> dict[str, object]:
+    """case.json: what was found, in the form of a fixture's label."""
+    kinds = {"failed": "crash", "stalled": "stall", "incomplete": "stall", "degraded": "runtime"}
+    version = report.facts.get("vllm.version")
+    return {
+        "id": report.findings[0].id if report.findings else report.verdict,
+        "also": [finding.id for finding in report.findings[1:]],
+        "phase": report.phase,
+        "kind": kinds.get(report.verdict, report.verdict),
+        "vllm_version": version.value if version else None,
+        "gpu": report.facts["gpu.name"].value if "gpu.name" in report.facts else None,
+        "note": "recorded by vdoctor watch; the id is its own finding",
+    }
+
+
+def _new_folder() -> Path:
+    """A fresh folder below the user's state folder."""
+    stem = Path(platformdirs.user_state_dir("vdoctor", appauthor=False)) / "sessions" / time.strftime("%Y%m%d-%H%M%S")
+    folder, number = stem, 1
+    while folder.exists():
+        number += 1
+        folder = stem.with_name(f"{stem.name}-{number}")
+    return folder
+
+
+def _width() -> int:
+    return shutil.get_terminal_size((100, 24)).columns

@@ -1,0 +1,203 @@
+"""The edge to the operating system: a child in its own session, its output, its end, its leftovers."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import os
+import pty
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import psutil
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+@dataclass(slots=True)
+class Stream:
+    """One output of the child: read at `fd`, passed on to `target` (1 or 2)."""
+
+    fd: int
+    target: int
+    terminal: bool
+
+
+class CannotStart(OSError):
+    """The command was not found (status 127) or cannot be executed (126)."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class Child:
+    """A started command. Where our own output is a terminal the child gets one, too.
+
+    The child leads a session of its own, so that signals reach it only through us and reach all of
+    it. On Linux we adopt its orphans (subreaper), and it gets SIGTERM should we be killed.
+    """
+
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start `argv`. Raises CannotStart."""
+        _become_subreaper()
+        self.streams, slaves = _open_streams()
+        try:
+            self._process = subprocess.Popen(
+                list(argv),
+                env=dict(env),
+                stdin=None if not sys.stdin or not sys.stdin.isatty() else subprocess.DEVNULL,
+                stdout=slaves[0],
+                stderr=slaves[1],
+                start_new_session=True,
+                preexec_fn=_die_with_parent,
+            )
+        except (FileNotFoundError, NotADirectoryError) as error:
+            self._close_streams()
+            raise CannotStart(127, f"{argv[0]}: command not found") from error
+        except OSError as error:
+            self._close_streams()
+            raise CannotStart(126, f"{argv[0]}: cannot be executed: {error.strerror}") from error
+        finally:
+            for fd in set(slaves):
+                os.close(fd)
+        self.pid = self._process.pid
+        _owned.add(self.pid)
+
+    def poll(self) -> int | None:
+        """The child's wait status as subprocess gives it (negative: signal), None while it lives."""
+        return self._process.poll()
+
+    def send(self, signum: int) -> None:
+        """Signal the whole process group."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signum)
+
+    def descendants(self) -> list[psutil.Process]:
+        """Living processes that came from the child, adopted orphans included."""
+        mine = psutil.Process()
+        found = mine.children(recursive=True) if sys.platform == "linux" else self._below()
+        return [process for process in found if process.pid != self.pid and _alive(process)]
+
+    def _below(self) -> list[psutil.Process]:
+        try:
+            return psutil.Process(self.pid).children(recursive=True)
+        except psutil.NoSuchProcess:
+            return []
+
+    def read(self, stream: Stream, size: int = 1 << 16) -> bytes:
+        """What the child wrote; empty at the end of the stream."""
+        try:
+            return os.read(stream.fd, size)
+        except OSError as error:
+            # A terminal whose last writer is gone reports EIO instead of an end.
+            if error.errno in (errno.EIO, errno.EBADF):
+                return b""
+            raise
+
+    def close(self, stream: Stream) -> None:
+        """Stop reading a stream."""
+        with contextlib.suppress(OSError):
+            os.close(stream.fd)
+        self.streams = [other for other in self.streams if other is not stream]
+
+    def resize(self) -> None:
+        """Give the child's terminals the size of ours."""
+        for stream in self.streams:
+            if stream.terminal:
+                _copy_size(stream.target, stream.fd)
+
+    def _close_streams(self) -> None:
+        for stream in list(self.streams):
+            self.close(stream)
+
+
+def reap() -> None:
+    """Collect adopted orphans that have ended; the child itself is left to its owner."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if info is None or info.si_pid in _owned:
+                return
+            os.waitpid(info.si_pid, 0)
+
+
+#: Children whose status `Child.poll` collects; `reap` must not take it away.
+_owned: set[int] = set()
+
+
+def status_of(code: int) -> tuple[int, str | None]:
+    """subprocess's return code to (status as a shell shows it, name of the signal)."""
+    if code >= 0:
+        return code, None
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return 128 - code, name
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _open_streams() -> tuple[list[Stream], tuple[int, int]]:
+    """Pipes, or terminals where our outputs are terminals; one terminal for both when both are one."""
+    if _is_terminal(1) and _is_terminal(2) and os.fstat(1).st_rdev == os.fstat(2).st_rdev:
+        master, slave = _terminal(1)
+        return [Stream(master, 1, True)], (slave, slave)
+    streams, slaves = [], []
+    for target in (1, 2):
+        terminal = _is_terminal(target)
+        if terminal:
+            reader, writer = _terminal(target)
+        else:
+            reader, writer = os.pipe()
+        streams.append(Stream(reader, target, terminal))
+        slaves.append(writer)
+    return streams, (slaves[0], slaves[1])
+
+
+def _is_terminal(fd: int) -> bool:
+    try:
+        return os.isatty(fd)
+    except OSError:
+        return False
+
+
+def _terminal(like: int) -> tuple[int, int]:
+    master, slave = pty.openpty()
+    attributes = termios.tcgetattr(slave)
+    # The bytes must pass unchanged: our own terminal turns newlines into CR LF, the child's must not.
+    attributes[1] &= ~termios.OPOST
+    termios.tcsetattr(slave, termios.TCSANOW, attributes)
+    _copy_size(like, master)
+    return master, slave
+
+
+def _copy_size(source: int, target: int) -> None:
+    with contextlib.suppress(OSError):
+        size = fcntl.ioctl(source, termios.TIOCGWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+        fcntl.ioctl(target, termios.TIOCSWINSZ, size)
+
+
+def _become_subreaper() -> None:
+    if _prctl is not None:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _die_with_parent() -> None:
+    """Runs between fork and exec: one system call, nothing that could take a lock."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
