@@ -23,11 +23,37 @@ def common(function: F) -> F:
     """Options that every reporting command has."""
     for option in reversed(
         (
-            click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the result."),
+            click.option(
+                "--format",
+                "form",
+                type=click.Choice(["text", "json"]),
+                default="text",
+                show_default=True,
+                help="Form of the result.",
+            ),
             click.option("--output", metavar="FILE", help="Write the result to FILE instead of standard output."),
-            click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."),
-            click.option("--rules", "rules", multiple=True, metavar="DIR", type=click.Path(path_type=Path), help="More rules, besides the shipped ones."),
-            click.option("--no-color", "color", is_flag=True, flag_value=False, default=True, help="No colours (NO_COLOR does the same)."),
+            click.option(
+                "--lang",
+                type=click.Choice(["en", "zh"]),
+                default=None,
+                help="Language of the texts [default: from the locale].",
+            ),
+            click.option(
+                "--rules",
+                "rules",
+                multiple=True,
+                metavar="DIR",
+                type=click.Path(path_type=Path),
+                help="More rules, besides the shipped ones.",
+            ),
+            click.option(
+                "--no-color",
+                "color",
+                is_flag=True,
+                flag_value=False,
+                default=True,
+                help="No colours (NO_COLOR does the same).",
+            ),
             click.option("-v", "--verbose", is_flag=True, help="All evidence, references and undecided rules."),
         )
     ):
@@ -61,9 +87,21 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
 
 @main_group.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
-@click.option("--session", metavar="DIR", type=click.Path(path_type=Path), help="Record the session in DIR [default: a new folder in the user's state folder].")
+@click.option(
+    "--session",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Record the session in DIR [default: a new folder in the user's state folder].",
+)
 @click.option("--no-session", is_flag=True, help="Record nothing.")
-@click.option("--interval", type=click.FloatRange(0.05, 60), default=0.5, show_default=True, metavar="SECONDS", help="Time between two measurements.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.05, 60),
+    default=0.5,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two measurements.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
 @common
 def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
@@ -81,7 +119,13 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
 @main_group.command()
 @click.argument("rule_id", metavar="ID")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="One language only [default: both].")
-@click.option("--rules", multiple=True, metavar="DIR", type=click.Path(path_type=Path), help="More rules, besides the shipped ones.")
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
 def explain(rule_id: str, lang: str | None, rules: tuple[Path, ...]) -> int:
     """Show the full page of a rule, or of every rule of a finding id."""
     from vdoctor.commands.explain import explain as run
@@ -95,8 +139,16 @@ def rules_group() -> None:
 
 
 @rules_group.command(name="list")
-@click.option("--rules", multiple=True, metavar="DIR", type=click.Path(path_type=Path), help="More rules, besides the shipped ones.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the titles [default: from the locale].")
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the titles [default: from the locale]."
+)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def rules_list(rules: tuple[Path, ...], lang: str | None, form: str) -> int:
     """List all rules."""
@@ -118,8 +170,12 @@ def rules_lint(paths: tuple[Path, ...]) -> int:
 
 
 @main_group.command()
-@click.option("--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Play so many times faster.")
-@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale].")
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Play so many times faster."
+)
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
+)
 @click.option("--no-color", "color", is_flag=True, flag_value=False, default=True, help="No colours.")
 def demo(speed: float, lang: str | None, color: bool) -> int:
     """Watch a simulated server run out of memory, and prove the fix. No GPU, no vLLM needed."""

@@ -14,6 +14,7 @@ from typing import Any
 from vdoctor.facts.derive import derive
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.log import LogFacts
+from vdoctor.facts.unknown_options import unknown_options
 from vdoctor.intake.reader import EventReader
 from vdoctor.launch import command as commands
 from vdoctor.launch.change import apply
@@ -115,7 +116,7 @@ class Examination:
         """The report on what was seen so far."""
         launch = self.launch()
         facts = self._facts(launch)
-        matches, undecided = evaluate(self._rules, self._current(), facts)
+        matches, undecided = evaluate(self._rules, self._current(), facts, self._derive)
         findings = rank(matches)
         verdict = self._verdict(findings)
         if verdict == "failed" and not any(f.severity == "fatal" for f in findings if not self._is_wrapper(f)):
@@ -134,6 +135,7 @@ class Examination:
             timeline=self.timeline.spans(),
             phases=self.timeline.phases(),
             facts=facts,
+            elapsed=self.exit.t if self.exit is not None else self.timeline.now,
             generation=self._generation(facts),
             command=tuple(commands.print_words(launch)) if launch else None,
             memory=self._ledger.memory(facts),
@@ -158,7 +160,10 @@ class Examination:
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
-        return derive(facts)
+        return self._derive(facts)
+
+    def _derive(self, facts: Facts) -> dict[str, Fact]:
+        return derive(unknown_options(facts, self._options))
 
     def _current(self) -> list[Hit]:
         """Hits of the last start; of the one before when the last one shows no fault yet."""

@@ -312,6 +312,7 @@ class Report:
     timeline: tuple[Span, ...]
     phases: tuple[PhaseTime, ...]
     facts: Facts
+    elapsed: float | None = None
     generation: str | None = None
     command: tuple[str, ...] | None = None
     memory: Mapping[str, Any] = field(default_factory=dict)

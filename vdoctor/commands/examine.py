@@ -28,8 +28,8 @@ def examine_input(one: Input, rules: RuleBase, options: OptionTable) -> Report:
     for chunk in check_text(one.name, one.chunks()):
         examination.feed(splitter.feed(chunk))
     examination.feed(splitter.close())
-    kind = "stdin" if one.name == "-" else "file"
-    return examination.report(Source(kind, one.name, splitter.lines, splitter.bytes))
+    source = Source("stdin" if one.name == "-" else "file", one.name, splitter.lines, splitter.bytes)
+    return examination.report(source)
 
 
 def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Report:

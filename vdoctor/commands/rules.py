@@ -20,7 +20,13 @@ def list_rules(folders: Sequence[Path], *, lang: str, form: str) -> int:
     """Print id, finding id, status and title of every rule."""
     base = load_rules(folders)
     rows = [
-        {"rule": r.id, "id": r.cause, "status": r.status, "severity": r.severity, "title": plain(pick(r.text("title"), lang))}
+        {
+            "rule": r.id,
+            "id": r.cause,
+            "status": r.status,
+            "severity": r.severity,
+            "title": plain(pick(r.text("title"), lang)),
+        }
         for r in base.rules
     ]
     if form == "json":
@@ -40,7 +46,9 @@ def lint(paths: Sequence[Path]) -> int:
     only: set[str] = set()
     for path in paths:
         for place, text in _named(path):
-            files = {known: content for known, content in files.items() if Path(known).resolve() != Path(place).resolve()}
+            files = {
+                known: content for known, content in files.items() if Path(known).resolve() != Path(place).resolve()
+            }
             files[place] = text
             only.add(place)
     try:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import platformdirs
@@ -75,9 +75,19 @@ class Screen(Watcher):
     """A watcher that shows where the launch is, on standard error, without touching the child's output."""
 
     def __init__(
-        self, examination: Examination, recorder: Recorder | None, interval: float, lang: str, *, quiet: bool, color: bool
+        self,
+        examination: Examination,
+        recorder: Recorder | None,
+        interval: float,
+        lang: str,
+        *,
+        quiet: bool,
+        color: bool,
+        stop_when: Callable[[Examination, float], bool] | None = None,
+        tell_ready: bool = True,
     ) -> None:
-        super().__init__(examination, recorder, interval=interval)
+        """`tell_ready`: show the timeline as soon as the server is ready."""
+        super().__init__(examination, recorder, interval=interval, stop_when=stop_when)
         self.color = color
         self._lang = lang
         self._quiet = quiet
@@ -86,7 +96,7 @@ class Screen(Watcher):
         self._line_open = False
         self._written = 0.0
         self._phase: str | None = None
-        self._told_ready = False
+        self._told_ready = not tell_ready
 
     def finish(self, recorder: Recorder | None, end: Exit) -> Report:
         """Clear the line, close the recording, give the final report."""

@@ -81,6 +81,7 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "port": ("port", _plain),
     "port.next": ("the port after the one that is taken", _plain),
     "args.unknown": ("options that this vLLM does not know", _plain),
+    "args.unknown_flags": ("names of the options that this vLLM does not know", _plain),
     "args.nearest": ("nearest valid option", _plain),
     "args.bad": ("option whose value is refused", _plain),
     "launch.layer": ("bare, docker, compose or kubernetes", _plain),

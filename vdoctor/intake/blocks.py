@@ -14,9 +14,7 @@ _EXCEPTION = re.compile(
     re.DOTALL,
 )
 _SURE = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Unavailable|Failed)(?::|$)")
-CHAIN = re.compile(
-    r"(?:The above exception was the direct cause|During handling of the above exception, another)"
-)
+CHAIN = re.compile(r"(?:The above exception was the direct cause|During handling of the above exception, another)")
 # After the exception line its message may go on (pydantic, CUDA hints, compiler output): at most this long.
 _MAX_TAIL = 60
 

@@ -43,7 +43,9 @@ def inputs(path: str, stdin: BinaryIO) -> list[Input]:
     try:
         mode = place.stat().st_mode
     except FileNotFoundError:
-        raise UserError(f"{path}: no such file or folder", "check the path; a log can also be piped in: ... | vdoctor analyze -") from None
+        raise UserError(
+            f"{path}: no such file or folder", "check the path; a log can also be piped in: ... | vdoctor analyze -"
+        ) from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     if stat.S_ISDIR(mode):
@@ -130,7 +132,9 @@ def _guard(name: str, packed: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
         for chunk in chunks:
             total += len(chunk)
             if total > MAX_UNPACKED or (total > 64 << 20 and total > MAX_RATIO * max(packed, 1)):
-                raise UserError(f"{name}: unpacks to far more than a log of its size", "unpack it yourself and give the text")
+                raise UserError(
+                    f"{name}: unpacks to far more than a log of its size", "unpack it yourself and give the text"
+                )
             yield chunk
     except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile) as error:
         if not total:

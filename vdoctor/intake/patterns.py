@@ -6,6 +6,7 @@ looks for all literals at once and only patterns whose literal is there are trie
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,17 +14,15 @@ from typing import Any
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-if sys.version_info >= (3, 11):
-    from re import _constants as sre_constants
-    from re import _parser as sre_parse
-else:
-    import sre_constants
-    import sre_parse
+# The parser of regular expressions moved in 3.11; its tree has no public interface and no stubs.
+_NAMES = ("re._constants", "re._parser") if sys.version_info >= (3, 11) else ("sre_constants", "sre_parse")
+sre_constants: Any = importlib.import_module(_NAMES[0])
+sre_parse: Any = importlib.import_module(_NAMES[1])
 
 #: A literal shorter than this would send too many lines to the regex.
 MIN_LITERAL = 4
 
-_GROUPS = (sre_constants.SUBPATTERN, sre_constants.ATOMIC_GROUP) if sys.version_info >= (3, 11) else (sre_constants.SUBPATTERN,)
+_GROUPS = (sre_constants.SUBPATTERN, getattr(sre_constants, "ATOMIC_GROUP", None))
 
 
 def required_literals(pattern: str) -> frozenset[str]:

@@ -84,7 +84,7 @@ class Child:
     def descendants(self) -> list[psutil.Process]:
         """Living processes that came from the child, adopted orphans included."""
         mine = psutil.Process()
-        found = mine.children(recursive=True) if sys.platform == "linux" else self._below()
+        found: list[psutil.Process] = mine.children(recursive=True) if sys.platform == "linux" else self._below()
         return [process for process in found if process.pid != self.pid and _alive(process)]
 
     def _below(self) -> list[psutil.Process]:

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -40,7 +39,9 @@ class Recorder:
             self._samples: TextIO = (folder / "samples.jsonl").open("w", encoding="utf-8")
             self._write_session(None)
         except OSError as error:
-            raise UserError(f"{folder}: cannot be written: {error.strerror}", "give --session another folder, or --no-session") from None
+            raise UserError(
+                f"{folder}: cannot be written: {error.strerror}", "give --session another folder, or --no-session"
+            ) from None
 
     def log(self, t: float, data: bytes) -> None:
         """Output that arrived at `t` seconds after the launch."""
@@ -55,13 +56,21 @@ class Recorder:
 
     def sample(self, sample: Sample) -> None:
         """One measurement."""
-        self._line({"t": round(sample.t, 4), "gpus": [asdict(g) for g in sample.gpus], "host": asdict(sample.host) if sample.host else None})
+        self._line(
+            {
+                "t": round(sample.t, 4),
+                "gpus": [asdict(g) for g in sample.gpus],
+                "host": asdict(sample.host) if sample.host else None,
+            }
+        )
 
     def close(self, end: Exit | None, label: Mapping[str, Any]) -> None:
         """Write the end and the label."""
         try:
             if end is not None:
-                self._line({"t": round(end.t, 4), "exit": {"status": end.status, "signal": end.signal, "asked": end.asked}})
+                self._line(
+                    {"t": round(end.t, 4), "exit": {"status": end.status, "signal": end.signal, "asked": end.asked}}
+                )
             self._log.close()
             self._samples.close()
             self._write_session(end)
@@ -173,4 +182,4 @@ def _fact(entry: Mapping[str, Any]) -> Fact:
 def _write_json(path: Path, data: Mapping[str, Any]) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    temporary.replace(path)

@@ -37,6 +37,7 @@ def to_dict(report: Report, lang: str = "en") -> dict[str, Any]:
         "not_evaluated": [{"id": one.id, "missing": list(one.missing)} for one in report.not_evaluated],
         "timeline": [_span(span) for span in report.timeline],
         "phases": [{"phase": p.phase, "start": _round(p.start), "end": _round(p.end)} for p in report.phases],
+        "elapsed": _round(report.elapsed),
         "memory": dict(report.memory),
         "exit": _exit(report),
         "trials": [_trial(trial) for trial in report.trials],

@@ -22,7 +22,9 @@ def memory(sample: Sample | None) -> list[str]:
         return []
     gpus = [g for g in sample.gpus if g.memory_used is not None and g.memory_total]
     if gpus:
-        shown = [f"GPU{g.index} {(g.memory_used or 0) / _GIB:.1f}/{(g.memory_total or 0) / _GIB:.1f} GiB" for g in gpus[:4]]
+        shown = [
+            f"GPU{g.index} {(g.memory_used or 0) / _GIB:.1f}/{(g.memory_total or 0) / _GIB:.1f} GiB" for g in gpus[:4]
+        ]
         return shown + ([f"+{len(gpus) - 4} GPUs"] if len(gpus) > 4 else [])
     if sample.host is not None:
         return [f"RAM {sample.host.rss / _GIB:.1f} GiB in {sample.host.processes} processes"]

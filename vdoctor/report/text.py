@@ -31,8 +31,16 @@ _MAX_EVIDENCE = 240
 def render(report: Report, *, lang: str = "en", color: bool = False, width: int = 100, verbose: bool = False) -> str:
     """The whole report as text with a final newline."""
     console = Console(
-        file=io.StringIO(), width=max(width, 40), force_terminal=color, color_system="standard" if color else None,
-        no_color=not color, highlight=False, markup=False, emoji=False, soft_wrap=False, legacy_windows=False,
+        file=io.StringIO(),
+        width=max(width, 40),
+        force_terminal=color,
+        color_system="standard" if color else None,
+        no_color=not color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+        legacy_windows=False,
     )
     _head(console, report, lang)
     _body(console, report, lang, verbose)
@@ -52,10 +60,16 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
 def _head(console: Console, report: Report, lang: str) -> None:
     head = Text(f"{_MARKS[report.verdict]} {word(report.verdict, lang)}", style=_STYLES[report.verdict])
     if report.phase:
-        head.append(f" {word('in', lang)} {report.step or report.phase}" if lang == "en" else f"，{word('in', lang)} {report.step or report.phase}")
+        head.append(
+            f" {word('in', lang)} {report.step or report.phase}"
+            if lang == "en"
+            else f"，{word('in', lang)} {report.step or report.phase}"
+        )
     parts = []
     if "vllm.version" in report.facts:
-        parts.append(f"vLLM {report.facts['vllm.version'].value}" + (f" {report.generation}" if report.generation else ""))
+        parts.append(
+            f"vLLM {report.facts['vllm.version'].value}" + (f" {report.generation}" if report.generation else "")
+        )
     if "model.name" in report.facts:
         parts.append(str(report.facts["model.name"].value))
     if report.exit is not None and report.exit.asked is None:
@@ -71,7 +85,13 @@ def _head(console: Console, report: Report, lang: str) -> None:
 
 def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
     if not report.findings:
-        key = "nothing_wrong" if report.verdict == "healthy" else "no_rule" if report.verdict in ("failed", "stalled", "incomplete") else ""
+        key = (
+            "nothing_wrong"
+            if report.verdict == "healthy"
+            else "no_rule"
+            if report.verdict in ("failed", "stalled", "incomplete")
+            else ""
+        )
         if key:
             console.print(Text(word(key, lang)))
         return
@@ -151,12 +171,13 @@ def _timeline(console: Console, report: Report, lang: str) -> None:
     known = [phase for phase in report.phases if phase.start is not None]
     if not known:
         return
-    ends = [span.end for span in report.timeline if span.end is not None] + [p.start for p in known if p.start is not None]
-    total = max(ends, default=0.0) or 0.0
+    total = report.elapsed or 0.0
     ready = next((s.start for s in report.timeline if s.step == "runtime.ready" and s.start is not None), None)
     console.print()
     label = word("total", lang) if ready is not None else word("so_far", lang)
-    console.print(Text(f"{word('timeline', lang)} ({label}: {ready if ready is not None else total:.1f} s)", style="bold"))
+    console.print(
+        Text(f"{word('timeline', lang)} ({label}: {ready if ready is not None else total:.1f} s)", style="bold")
+    )
     span = ready if ready else total
     for phase in known:
         start = phase.start or 0.0

@@ -32,7 +32,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "so_far": ("so far", "至今"),
     "memory": ("memory, GiB", "内存 (GiB)"),
     "no_rule": (
-        "No known cause in this log. What would tell: the lines above the first \"Traceback\", from every process.",
+        'No known cause in this log. What would tell: the lines above the first "Traceback", from every process.',
         "日志中没有已知原因。需要的是：第一个 “Traceback” 之前、来自所有进程的日志行。",
     ),
     "nothing_wrong": ("Nothing wrong found.", "没有发现问题。"),

@@ -73,7 +73,11 @@ def _rule(table: Mapping[str, Any], place: str, faults: Faults) -> Rule:
     name = top.text("id", required=True) or ""
     if name and not _ID.match(name):
         faults.add("id", f"{name!r} is no rule id", "family.some-name, lower case")
-    if name and "/" in place and place.replace("\\", "/").split("/")[-2:] != [name.partition(".")[0], name.partition(".")[2] + ".toml"]:
+    if (
+        name
+        and "/" in place
+        and place.replace("\\", "/").split("/")[-2:] != [name.partition(".")[0], name.partition(".")[2] + ".toml"]
+    ):
         faults.add("id", f"{name!r} does not equal the path", f"move the file to {name.replace('.', '/', 1)}.toml")
     texts = _texts(top.mapping("text"), faults)
     signals = tuple(_signal(item, f"signal[{at}]", faults) for at, item in enumerate(top.tables("signal")))
@@ -192,7 +196,7 @@ def _when(table: Mapping[str, Any], key: str, faults: Faults) -> When:
 def _fix(table: Mapping[str, Any], key: str, faults: Faults) -> FixSpec:
     fields = Fields(table, key, faults, "id safety when changes confirm")
     changes = Fields(fields.mapping("changes"), f"{key}.changes", faults, "flags env container remove")
-    flags: dict[str, FlagValue] = {name: None for name in changes.texts("remove")}
+    flags: dict[str, FlagValue] = dict.fromkeys(changes.texts("remove"))
     flags |= _settings(changes.mapping("flags"), f"{key}.changes.flags", faults)
     for name in flags:
         if not name.startswith("-") and not facts_of(name):
@@ -207,7 +211,7 @@ def _fix(table: Mapping[str, Any], key: str, faults: Faults) -> FixSpec:
         id=fields.text("id", required=True) or "",
         safety=safety,
         change=change,
-        when=_whens([item for item in fields.tables("when")], f"{key}.when", faults),
+        when=_whens(fields.tables("when"), f"{key}.when", faults),
         confirm=fields.mapping("confirm"),
     )
 

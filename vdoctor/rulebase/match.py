@@ -46,11 +46,11 @@ class Matcher:
     """Collects hits. One automaton finds the candidates among all rules."""
 
     def __init__(self, base: RuleBase) -> None:
-        self._entries = [
-            (rule, signal) for rule in base.rules for signal in rule.signals if signal.regex is not None
-        ]
+        self._entries = [(rule, signal) for rule in base.rules for signal in rule.signals if signal.regex is not None]
         self._patterns = (
-            PatternSet([signal.regex or "" for _, signal in self._entries], [signal.literals for _, signal in self._entries])
+            PatternSet(
+                [signal.regex or "" for _, signal in self._entries], [signal.literals for _, signal in self._entries]
+            )
             if self._entries
             else None
         )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from vdoctor.facts.derive import derive
 from vdoctor.model import (
     CONFIDENCES,
     SEVERITIES,
@@ -24,7 +23,7 @@ from vdoctor.model import (
 from vdoctor.rulebase.conditions import all_hold, missing
 from vdoctor.rulebase.match import Hit
 from vdoctor.rulebase.schema import FixSpec, Rule, RuleBase
-from vdoctor.rulebase.template import fill
+from vdoctor.rulebase.template import facts_of, fill
 
 _MAX_EVIDENCE = 3
 #: Within so many seconds several processes report one fault; the innermost one is nearest to it.
@@ -49,8 +48,13 @@ class Match:
         return self.rule.severity
 
 
-def evaluate(base: RuleBase, hits: list[Hit], facts: Facts) -> tuple[list[Match], list[NotEvaluated]]:
-    """Decide every rule: holds, does not hold, or cannot be decided (and what is missing)."""
+def evaluate(
+    base: RuleBase, hits: list[Hit], facts: Facts, derive: Callable[[Facts], dict[str, Fact]]
+) -> tuple[list[Match], list[NotEvaluated]]:
+    """Decide every rule: holds, does not hold, or cannot be decided (and what is missing).
+
+    `derive` adds the facts that follow from a rule's own captures.
+    """
     by_rule: dict[str, list[Hit]] = {}
     for hit in hits:
         by_rule.setdefault(hit.rule.id, []).append(hit)
@@ -178,8 +182,6 @@ def _fill_all(texts: Mapping[str, str], facts: Facts) -> dict[str, str]:
 
 
 def _without_gaps(text: str, facts: Facts) -> str:
-    from vdoctor.rulebase.template import facts_of
-
     gaps = {name: Fact("?", "unknown") for name in facts_of(text) if name not in facts}
     return fill(text, {**facts, **gaps}) or text
 

@@ -17,7 +17,16 @@ _WRAPPERS = re.compile(
     r"Engine core initialization failed|WorkerProc initialization failed|See stack trace|See root cause"
     r"|Engine process failed to start|EngineDeadError|died unexpectedly|Engine loop has died|Executor failed"
 )
-_STOPS = frozenset({"KeyboardInterrupt", "SystemExit", "asyncio.exceptions.CancelledError", "asyncio.CancelledError", "CancelledError", "GeneratorExit"})
+_STOPS = frozenset(
+    {
+        "KeyboardInterrupt",
+        "SystemExit",
+        "asyncio.exceptions.CancelledError",
+        "asyncio.CancelledError",
+        "CancelledError",
+        "GeneratorExit",
+    }
+)
 _MASKS = ((re.compile(r"0x[0-9a-f]+"), "HEX"), (re.compile(r"/[\w./\-]+"), "PATH"), (re.compile(r"\d+(?:\.\d+)*"), "N"))
 
 TITLE = {"en": "{error}", "zh": "{error}"}
@@ -29,7 +38,11 @@ WHY = {
 
 def root_traceback(blocks: Sequence[Traceback]) -> Traceback | None:
     """The traceback that others are consequences of: the first that is neither a wrapper nor a stop."""
-    real = [b for b in blocks if b.exception and b.exception not in _STOPS and not _WRAPPERS.search(f"{b.exception}: {b.message}")]
+    real = [
+        b
+        for b in blocks
+        if b.exception and b.exception not in _STOPS and not _WRAPPERS.search(f"{b.exception}: {b.message}")
+    ]
     return real[0] if real else None
 
 
@@ -39,7 +52,7 @@ def unknown_finding(block: Traceback, phase: str | None, step: str | None) -> Fi
     return Finding(
         id="unknown.error",
         rule="unknown.error",
-        title={lang: text.replace("{error}", error) for lang, text in TITLE.items()},
+        title={lang: text.replace("{error}", _short(error)) for lang, text in TITLE.items()},
         why=WHY,
         severity="fatal",
         confidence="possible",
@@ -50,6 +63,10 @@ def unknown_finding(block: Traceback, phase: str | None, step: str | None) -> Fi
         fixes=(),
         references=(),
     )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 110 else text[:109] + "…"
 
 
 def nearest_rule(base: RuleBase, text: str) -> Rule | None:

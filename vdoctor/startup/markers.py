@@ -52,7 +52,11 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"Starting to load model ", "weight_load.init"),
     _mark(r"Loading model from scratch\.\.\.", "weight_load.init"),
     _mark(r"Initializing model took [\d.]+ seconds", "weight_load.read", ended="weight_load.init"),
-    _mark(r"Time spent downloading weights for .*: (?P<took>[\d.]+) seconds", "weight_load.read", ended="weight_load.download"),
+    _mark(
+        r"Time spent downloading weights for .*: (?P<took>[\d.]+) seconds",
+        "weight_load.read",
+        ended="weight_load.download",
+    ),
     _mark(r"Filesystem type for checkpoints:", "weight_load.read"),
     _mark(r"Using model weights format ", "weight_load.read"),
     _mark(r"Prefetching checkpoint files", "weight_load.read"),
@@ -93,7 +97,12 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"JIT kernel warmup starting", "graph_capture.warmup"),
     _mark(r"Capturing (?:the model for CUDA graphs|cudagraphs for decoding)", "graph_capture.capture"),
     _mark(r"Capturing CUDA graph", "graph_capture.capture"),
-    _mark(r"Graph capturing finished in (?P<took>\d+) secs", "graph_capture.sampler", "captured", ended="graph_capture.capture"),
+    _mark(
+        r"Graph capturing finished in (?P<took>\d+) secs",
+        "graph_capture.sampler",
+        "captured",
+        ended="graph_capture.capture",
+    ),
     # --- ready
     _mark(r"init engine \(profile, create kv cache, warmup model\) took [\d.]+ s", "runtime.startup", "engine_ready"),
     _mark(r"Starting vLLM (?:API )?server", "runtime.startup", "engine_ready"),
@@ -120,16 +129,61 @@ BARS: tuple[Marker, ...] = (
 #: A function in the stack tells the step better than the last line printed. The first row of which
 #: any name is in the stack decides: profiling captures graphs too, so it stands above capture.
 FRAMES: tuple[tuple[frozenset[str], str], ...] = (
-    (frozenset({"profile_run", "determine_available_memory", "determine_num_available_blocks", "profile_cudagraph_memory"}), "kv_init.profile"),
+    (
+        frozenset(
+            {"profile_run", "determine_available_memory", "determine_num_available_blocks", "profile_cudagraph_memory"}
+        ),
+        "kv_init.profile",
+    ),
     (frozenset({"_dummy_sampler_run", "_dummy_pooler_run"}), "graph_capture.sampler"),
-    (frozenset({"capture_model", "_capture_cudagraphs", "capture_graph", "capture_graphs", "capture_end"}), "graph_capture.capture"),
+    (
+        frozenset({"capture_model", "_capture_cudagraphs", "capture_graph", "capture_graphs", "capture_end"}),
+        "graph_capture.capture",
+    ),
     (frozenset({"kernel_warmup", "warmup_kernels"}), "graph_capture.warmup"),
     (frozenset({"compile_or_warm_up_model", "warm_up_model"}), "graph_capture.warmup"),
-    (frozenset({"get_kv_cache_configs", "get_kv_cache_config", "initialize_kv_cache", "_allocate_kv_cache", "initialize_cache", "_check_enough_kv_cache_memory", "check_enough_kv_cache_memory"}), "kv_init.allocate"),
+    (
+        frozenset(
+            {
+                "get_kv_cache_configs",
+                "get_kv_cache_config",
+                "initialize_kv_cache",
+                "_allocate_kv_cache",
+                "initialize_cache",
+                "_check_enough_kv_cache_memory",
+                "check_enough_kv_cache_memory",
+            }
+        ),
+        "kv_init.allocate",
+    ),
     (frozenset({"load_model", "load_weights", "_load_model"}), "weight_load.read"),
-    (frozenset({"init_device", "init_worker_distributed_environment", "init_distributed_environment", "initialize_model_parallel"}), "launch.distributed_init"),
-    (frozenset({"execute_model", "run_busy_loop", "step_with_batch_queue", "run_engine_loop", "engine_step"}), "runtime.serving"),
-    (frozenset({"create_engine_config", "create_model_config", "parse_args", "make_arg_parser", "validate_parsed_serve_args"}), "launch.config"),
+    (
+        frozenset(
+            {
+                "init_device",
+                "init_worker_distributed_environment",
+                "init_distributed_environment",
+                "initialize_model_parallel",
+            }
+        ),
+        "launch.distributed_init",
+    ),
+    (
+        frozenset({"execute_model", "run_busy_loop", "step_with_batch_queue", "run_engine_loop", "engine_step"}),
+        "runtime.serving",
+    ),
+    (
+        frozenset(
+            {
+                "create_engine_config",
+                "create_model_config",
+                "parse_args",
+                "make_arg_parser",
+                "validate_parsed_serve_args",
+            }
+        ),
+        "launch.config",
+    ),
 )
 
 

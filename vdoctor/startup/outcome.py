@@ -38,9 +38,7 @@ class Outcome:
             self.last_text = event.shown
         if event.block is not None and self.traceback_line is None:
             self.traceback_line = event.line
-        if self.death_line is None and (
-            _DEATHS.search(text) or _USAGE.match(text) or _FATAL_SIGNALS.search(text)
-        ):
+        if self.death_line is None and (_DEATHS.search(text) or _USAGE.match(text) or _FATAL_SIGNALS.search(text)):
             self.death_line = event.line
 
     def restart(self) -> None:

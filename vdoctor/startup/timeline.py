@@ -176,7 +176,9 @@ class Timeline:
     def _enter(self, key: object, event: Event, step: str, marker: Marker, took: float | None) -> None:
         track = self._track(key, event)
         if step == "weight_load.init" and (event.process or self._loader is None):
-            self._loader = key if self._loader is None or self._step_of(self._loader) != "weight_load.init" else self._loader
+            self._loader = (
+                key if self._loader is None or self._step_of(self._loader) != "weight_load.init" else self._loader
+            )
         elif self._api is None and event.process and depth(event.process) == 0:
             self._api = key
         at = self.now
