@@ -99,12 +99,13 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Traceback:
-    """A Python traceback as a block. `frames` are function names, outermost first."""
+    """A Python traceback as a block. `frames` are function names, outermost first; `line` is the exception's."""
 
     number: int
     process: str | None
     first_line: int
     last_line: int
+    line: int
     frames: tuple[str, ...]
     exception: str
     message: str

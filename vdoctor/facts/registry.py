@@ -30,6 +30,13 @@ def _capability(value: FactValue) -> str:
     return str(value)
 
 
+def _cuda_version(value: FactValue) -> str:
+    """torch prints CUDA 12.4 as 12040."""
+    if isinstance(value, int) and value >= 1000:
+        return f"{value // 1000}.{value % 1000 // 10}"
+    return str(value)
+
+
 def _size(value: FactValue) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
@@ -87,6 +94,27 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "launch.layer": ("bare, docker, compose or kubernetes", _plain),
     "launch.ipc_host": ("the container shares the host's IPC namespace", _plain),
     "launch.eager": ("--enforce-eager is set", _plain),
+    "cuda.home": ("folder of the CUDA toolkit that was tried", _plain),
+    "cuda.nvcc": ("path of nvcc that was tried", _plain),
+    "cuda.toolkit": ("version of the installed CUDA toolkit", _plain),
+    "cuda.torch": ("CUDA version that PyTorch was built for", _plain),
+    "cuda.option": ("option that nvcc does not know", _plain),
+    "driver.cuda": ("CUDA version of the driver, as torch prints it (12040)", _cuda_version),
+    "driver.condition": ("what the image demands of the driver", _plain),
+    "lib.name": ("shared library that is missing", _plain),
+    "lib.symbol": ("symbol that is missing", _plain),
+    "lib.file": ("binary that asks for it", _plain),
+    "lib.needed": ("version of a system library that is needed", _plain),
+    "py.package": ("Python package", _plain),
+    "py.needed": ("version of a Python package that is needed", _plain),
+    "py.found": ("version of a Python package that is installed", _plain),
+    "py.name": ("name that a Python package does not have", _plain),
+    "gpu.arch": ("GPU architecture, as compilers name it (sm_90)", _plain),
+    "gpu.xid": ("Xid number of the kernel's message", _plain),
+    "gpu.pci": ("PCI address of the GPU", _plain),
+    "gpu.visible": ("entry of CUDA_VISIBLE_DEVICES", _plain),
+    "quant.partition": ("size of the quantised dimension on one GPU", _plain),
+    "quant.tile": ("number by which it must be divisible", _plain),
     "process.exit_code": ("exit status of the process that died", _plain),
 }
 

@@ -35,6 +35,7 @@ class Block:
         self.process = process
         self.first_line = line
         self.last_line = line
+        self.exception_line = line
         self.frames: list[str] = []
         self.exception = ""
         self.message = ""
@@ -46,6 +47,7 @@ class Block:
         if not self.exception:
             if not self._body(text):
                 return False
+            self.exception_line = line
         elif not self._continues(text):
             return False
         self.last_line = line
@@ -57,6 +59,7 @@ class Block:
             self.process or owner(self.frames),
             self.first_line,
             self.last_line,
+            self.exception_line,
             tuple(self.frames),
             self.exception,
             self.message,

@@ -58,7 +58,7 @@ def unknown_finding(block: Traceback, phase: str | None, step: str | None) -> Fi
         confidence="possible",
         phase=phase,
         step=step,
-        evidence=(Evidence(block.last_line, block.process, error),),
+        evidence=(Evidence(block.line, block.process, error),),
         symptoms=(),
         fixes=(),
         references=(),

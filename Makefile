@@ -1,0 +1,43 @@
+# Two commands from a fresh clone: make demo, make test. Both set up .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help venv demo test lint test-vllm docs clean
+
+help:
+	@echo "make demo       watch a simulated server run out of memory, and prove the fix"
+	@echo "make test       all checks and tests that need no real vLLM"
+	@echo "make test-vllm  tests against a real vLLM on the CPU (built once in a cache folder)"
+	@echo "make docs       write the generated pages again"
+
+venv: $(STAMP)
+
+$(STAMP): setup.cfg setup.py pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "vdoctor needs Python 3.10 or newer: make PYTHON=python3.12 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+demo: venv
+	@$(BIN)/vdoctor demo
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/vdoctor rules lint
+
+test: lint
+	$(BIN)/python -m pytest -n auto -m "not vllm"
+
+test-vllm: venv
+	$(BIN)/python tools/real_vllm.py
+	$(BIN)/python -m pytest -m vllm --no-skips tests/vllm
+
+docs: venv
+	$(BIN)/python tools/write_docs.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
