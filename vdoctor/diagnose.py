@@ -180,12 +180,12 @@ class Examination:
     def _verdict(self, findings: Sequence[Finding]) -> Verdict:
         grave = {finding.severity for finding in findings if finding.confidence != "possible"}
         ready = self.timeline.ready
-        if self.exit is not None and self.exit.asked is None and (self.exit.status != 0 or not ready):
+        asked = self.exit is not None and self.exit.asked is not None
+        if "fatal" in grave or (self.exit is not None and self.exit.status != 0 and not asked):
             return "failed"
-        if "fatal" in grave or self._died(ready):
+        # A server that the user stops dies with tracebacks of its own making.
+        if not asked and self._died(ready):
             return "failed"
-        if self.exit is not None and self.exit.asked is not None and not ready:
-            return "incomplete"
         if "stall" in grave and not ready:
             return "stalled"
         if ready:
@@ -241,6 +241,8 @@ class Examination:
         return phase_of(step), step
 
     def _generation(self, facts: Facts) -> str | None:
+        if self.timeline.v2_runner_seen:
+            return "v1-mrv2"
         fact = facts.get("vllm.generation")
         return str(fact.value) if fact else None
 

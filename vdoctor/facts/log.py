@@ -15,6 +15,11 @@ def _int(text: str) -> int:
     return int(text.replace(",", ""))
 
 
+def _generation(text: str) -> str:
+    """`an`, `a V0`, `a V1`: before 0.7.3 there was only V0, and the line did not say so."""
+    return "v1" if "V1" in text else "v0"
+
+
 class _Spot(NamedTuple):
     """A line that states facts: group name -> (fact, conversion)."""
 
@@ -28,6 +33,7 @@ _SPOTS: tuple[_Spot, ...] = (
     _Spot(r"vLLM API server version (?P<a>[^\s,]+)", {"a": ("vllm.version", str)}),
     _Spot(r"█ ▀▄▀ █  version (?P<a>\S+)", {"a": ("vllm.version", str)}),
     _Spot(r"Initializing an? (?:V[01] )?LLM engine \(v(?P<a>[^)]+)\)", {"a": ("vllm.version", str)}),
+    _Spot(r"Initializing (?P<a>an?(?: V[01])?) LLM engine \(v", {"a": ("vllm.generation", _generation)}),
     _Spot(r"vLLM Version\s*:\s*(?P<a>\d+\.\d+\.\S+)", {"a": ("vllm.version", str)}),
     _Spot(r"LLM engine .* with config: model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
     _Spot(r"LLM engine .*tensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -39,6 +40,10 @@ def _cuda_version(value: FactValue) -> str:
 
 def _size(value: FactValue) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _whole_up(value: FactValue) -> str:
+    return str(math.ceil(value)) if isinstance(value, int | float) else str(value)
 
 
 _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
@@ -91,6 +96,34 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "args.unknown_flags": ("names of the options that this vLLM does not know", _plain),
     "args.nearest": ("nearest valid option", _plain),
     "args.bad": ("option whose value is refused", _plain),
+    "args.value": ("value that is refused", _plain),
+    "args.choices": ("values that are allowed", _plain),
+    "args.reason": ("why a setting is refused, in vLLM's words", _plain),
+    "api.template": ("chat template as given", _plain),
+    "api.parser": ("tool or reasoning parser as given", _plain),
+    "api.parsers": ("parsers that this vLLM has", _plain),
+    "batch.tokens": ("--max-num-batched-tokens in force", _plain),
+    "env.variable": ("environment variable", _plain),
+    "hub.host": ("host that the model is downloaded from", _plain),
+    "hub.wait_s": ("seconds until the next try", _plain),
+    "model.file": ("file that the model lacks or that cannot be read", _plain),
+    "model.tensor": ("tensor that does not fit", _plain),
+    "model.rope_type": ("RoPE scaling type", _plain),
+    "model.last_version": ("last vLLM release that had the model", _plain),
+    "model.plugin": ("plugin that provides the model", _plain),
+    "python.package": ("Python package", _plain),
+    "rpc.method": ("method that got no answer", _plain),
+    "seqs.running": ("requests that are running", _plain),
+    "seqs.waiting": ("requests that are waiting", _plain),
+    "kv.usage": ("use of the KV cache, percent", _plain),
+    "kv.preemptions": ("requests put back for lack of KV cache in one interval", _plain),
+    "serving.lone_s": ("seconds for which the same few requests have been generating, nothing else coming or ending", _plain),
+    "serving.silent_s": ("seconds without a single token while requests run", _plain),
+    "weights.filesystem": ("filesystem of the checkpoint", _plain),
+    "weights.checkpoint_gib": ("size of the checkpoint, GiB", _size),
+    "weights.seconds": ("seconds that loading the weights took", _plain),
+    "weights.seconds_per_shard": ("seconds per checkpoint shard", _plain),
+    "weights.ready_timeout_s": ("seconds that vLLM waits for the engine", _plain),
     "launch.layer": ("bare, docker, compose or kubernetes", _plain),
     "launch.ipc_host": ("the container shares the host's IPC namespace", _plain),
     "launch.eager": ("--enforce-eager is set", _plain),
@@ -115,6 +148,35 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "gpu.visible": ("entry of CUDA_VISIBLE_DEVICES", _plain),
     "quant.partition": ("size of the quantised dimension on one GPU", _plain),
     "quant.tile": ("number by which it must be divisible", _plain),
+    "mem.unallocated_gib": ("memory that PyTorch held but could not use when an allocation failed, GiB", _size),
+    "mem.own": ("GPU memory that the process itself held when an allocation failed, as printed", _plain),
+    "mem.free": ("GPU memory that was free when an allocation failed, as printed", _plain),
+    "kv.space_gib": ("KV cache that one request of full length needs, rounded up to whole GiB", _whole_up),
+    "kv.mamba_blocks": ("sequences for which the state cache of a hybrid model has room", _plain),
+    "host.free_gib": ("free host memory, GiB", _size),
+    "host.total_gib": ("host memory, GiB", _size),
+    "host.needed_gib": ("host memory that was asked for, GiB", _size),
+    "host.killed": ("process that the kernel killed for memory", _plain),
+    "host.pin_failed": ("a region of host memory could not be page-locked", _plain),
+    "oom.place": ("what a failed GPU allocation was for", _plain),
+    "launch.device": ("cuda, cpu, rocm, xpu or tpu, as the engine prints it", _plain),
+    "smem.needed": ("shared memory that a kernel needs, bytes", _plain),
+    "smem.limit": ("shared memory that the GPU gives a kernel, bytes", _plain),
+    "step.seconds": ("seconds that the step took", _plain),
+    "tp.dividend": ("model dimension that does not divide evenly", _plain),
+    "tp.divisor": ("number of parts it should divide into", _plain),
+    "dist.port": ("port at which the processes of one server meet", _plain),
+    "dist.address": ("host that a process could not reach", _plain),
+    "dist.joined": ("processes that reached the meeting point", _plain),
+    "dist.expected": ("processes that must reach the meeting point", _plain),
+    "dist.interface": ("network interface asked for", _plain),
+    "dist.rank": ("rank of a process", _plain),
+    "dist.other_rank": ("rank of the other process", _plain),
+    "ray.gpus": ("GPUs that Ray must provide", _plain),
+    "ray.node": ("address that vLLM asks Ray for", _plain),
+    "proc.path": ("path that the process may not use", _plain),
+    "proc.uid": ("user id without a passwd entry", _plain),
+    "proc.open_files": ("limit of open files", _plain),
     "process.exit_code": ("exit status of the process that died", _plain),
 }
 

@@ -48,6 +48,7 @@ class Timeline:
         self._origin: float | None = None
         self._first: dict[str, tuple[float | None, int]] = {}
         self._v2_runner = False
+        self.v2_runner_seen = False
         self._kv_sized = False
         self._loader: object = None
         self._api: object = None
@@ -131,7 +132,7 @@ class Timeline:
     def _notice_runner(self, text: str) -> None:
         if "unner" in text:
             if _V2_RUNNER.search(text):
-                self._v2_runner = True
+                self._v2_runner = self.v2_runner_seen = True
             elif _V1_RUNNER.search(text):
                 self._v2_runner = False
         elif "version" in text or "engine (v" in text:

@@ -1,0 +1,99 @@
+"""Runs a Supervisor in a process of its own, as vdoctor does, and writes down what its observer saw.
+
+    supervised.py RESULT.json OPTIONS.json -- COMMAND...
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from vdoctor.live.child import CannotStart
+from vdoctor.live.supervise import Supervisor
+
+_KEPT = 1 << 20
+
+
+class Observer:
+    """Keeps what it is told. `options`: stop_at (bytes seen), raise_at (bytes seen)."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+        self._hash = hashlib.sha256()
+        self._data = bytearray()
+        self._size = 0
+        self._ticks = 0
+        self._pid = 0
+        self._last = 0.0
+        self._in_order = True
+
+    def started(self, pid: int) -> None:
+        self._pid = pid
+
+    def output(self, t: float, data: bytes) -> None:
+        self._in_order &= t >= self._last
+        self._last = t
+        self._hash.update(data)
+        self._size += len(data)
+        self._data += data[: max(0, _KEPT - len(self._data))]
+        if self._size >= self._options.get("raise_at", 1 << 62):
+            raise RuntimeError("the observer failed")
+
+    def before_write(self, target: int) -> None:
+        pass
+
+    def after_write(self, target: int, data: bytes) -> None:
+        pass
+
+    def tick(self, t: float) -> bool:
+        self._ticks += 1
+        return self._size >= self._options.get("stop_at", 1 << 62)
+
+    def seen(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "pid": self._pid,
+            "record": self._data.decode("latin-1"),
+            "size": self._size,
+            "sha256": self._hash.hexdigest(),
+            "ticks": self._ticks,
+            "in_order": self._in_order,
+        }
+
+
+class EarlySignal(dict[str, str]):
+    """An environment whose reading sends this process a signal: the earliest moment at which one can come."""
+
+    def keys(self) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return super().keys()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+
+def main(result: str, options_text: str, dashes: str, *argv: str) -> int:
+    """The exit status that `watch` would have."""
+    options = json.loads(options_text)
+    observer = Observer(options)
+    env = EarlySignal(os.environ) if options.get("early_signal") else os.environ
+    end: dict[str, Any] = {}
+    try:
+        exit_ = Supervisor(observer, quiet=options.get("quiet", False)).run(argv, env, tick=0.02)
+        end = {"status": exit_.status, "signal": exit_.signal, "asked": exit_.asked, "t": exit_.t}
+    except CannotStart as error:
+        end = {"status": error.status, "error": str(error)}
+    except RuntimeError as error:
+        end = {"status": 125, "error": str(error)}
+    Path(result).write_text(json.dumps(observer.seen() | end))
+    return int(end["status"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
