@@ -61,10 +61,10 @@ class Child:
                 preexec_fn=_die_with_parent,
             )
         except (FileNotFoundError, NotADirectoryError) as error:
-            self._close_streams()
+            self.close_streams()
             raise CannotStart(127, f"{argv[0]}: command not found") from error
         except OSError as error:
-            self._close_streams()
+            self.close_streams()
             raise CannotStart(126, f"{argv[0]}: cannot be executed: {error.strerror}") from error
         finally:
             for fd in set(slaves):
@@ -80,6 +80,10 @@ class Child:
         """Signal the whole process group."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signum)
+
+    def living(self) -> bool:
+        """Whether the child or a process that came from it lives."""
+        return self.poll() is None or bool(self.descendants())
 
     def descendants(self) -> list[psutil.Process]:
         """Living processes that came from the child, adopted orphans included."""
@@ -114,8 +118,11 @@ class Child:
         for stream in self.streams:
             if stream.terminal:
                 _copy_size(stream.target, stream.fd)
+        # Its terminal controls no session, so the kernel tells nobody.
+        self.send(signal.SIGWINCH)
 
-    def _close_streams(self) -> None:
+    def close_streams(self) -> None:
+        """Stop reading."""
         for stream in list(self.streams):
             self.close(stream)
 

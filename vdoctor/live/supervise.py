@@ -17,7 +17,11 @@ from vdoctor.model import Exit
 
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: After the end of the child its other processes have so long to end by themselves, then after SIGTERM.
-_GRACE, _TERM_GRACE = 0.5, 1.5
+_GRACE, _TERM_GRACE, _KILL_GRACE = 0.5, 1.5, 0.2
+#: A pipe holds 1 MiB at most, and we read 64 KiB at a time.
+_LATE_READS = 16
+#: A child that we stop and that ignores SIGTERM is killed; one that the user stops is his.
+_STOP_GRACE = 10.0
 
 
 class Observer(Protocol):
@@ -48,7 +52,7 @@ class Supervisor:
         self._quiet = quiet
         self._clock = clock
         self._asked: str | None = None
-        self._stopped = False
+        self._stopped_at: float | None = None
         self._resized = False
 
     def run(self, argv: Sequence[str], env: Mapping[str, str], *, tick: float = 0.1) -> Exit:
@@ -57,21 +61,30 @@ class Supervisor:
             child = Child(argv, env)
             self._child = child
             self._started = self._clock()
-            self._observer.started(child.pid)
-            self._merger = Merger(len(child.streams))
-            code = self._follow(child, wake, tick)
-            self._clean_up(child)
-            for stream in list(child.streams):
-                child.close(stream)
-        t = self.now()
-        self._record(self._merger.close(), t)
+            if self._asked is not None:
+                # The signal came while the child was being made.
+                child.send(signal.Signals[self._asked])
+            try:
+                self._observer.started(child.pid)
+                self._merger = Merger(len(child.streams))
+                code = self._follow(child, wake, tick)
+                self._clean_up(child)
+            except BaseException:
+                # The observer failed: nobody reads any more, and nothing may stay behind.
+                child.close_streams()
+                self._clean_up(child)
+                raise
+            child.close_streams()
+            t = self.now()
+            self._record(self._merger.close(), t)
         status, name = status_of(code)
-        return Exit(t, status, name, "stop" if self._stopped and not self._asked else self._asked)
+        return Exit(t, status, name, "stop" if self._stopped_at is not None and not self._asked else self._asked)
 
     def stop(self) -> None:
         """End the child (SIGTERM); may be called from the observer."""
-        self._stopped = True
-        self._child.send(signal.SIGTERM)
+        if self._stopped_at is None:
+            self._stopped_at = self._clock()
+            self._child.send(signal.SIGTERM)
 
     def now(self) -> float:
         """Seconds since the launch."""
@@ -83,7 +96,6 @@ class Supervisor:
             for stream in child.streams:
                 selector.register(stream.fd, selectors.EVENT_READ, stream)
             due = self._clock() + tick
-            asked_at: float | None = None
             while True:
                 ready = selector.select(max(0.0, due - self._clock()))
                 for key, _ in ready:
@@ -99,11 +111,9 @@ class Supervisor:
                 if self._clock() >= due:
                     due = self._clock() + tick
                     self._record(self._merger.idle(self.now()), self.now())
-                    if self._observer.tick(self.now()) and not self._stopped:
+                    if self._observer.tick(self.now()):
                         self.stop()
-                        asked_at = self._clock()
-                    # A child that we stop and that ignores SIGTERM is killed; one that the user stops is his.
-                    if asked_at is not None and self._clock() - asked_at > 10.0:
+                    if self._stopped_at is not None and self._clock() - self._stopped_at > _STOP_GRACE:
                         child.send(signal.SIGKILL)
                 code = child.poll()
                 if code is not None:
@@ -129,24 +139,24 @@ class Supervisor:
 
     def _clean_up(self, child: Child) -> None:
         """Read what is left, and leave no process behind."""
-        self._drain(child, _GRACE, lambda: bool(child.descendants()))
-        left = child.descendants()
-        if left:
+        self._drain(child, _GRACE)
+        if child.living():
             child.send(signal.SIGTERM)
-            for process in left:
+            for process in child.descendants():
                 with contextlib.suppress(Exception):
                     process.terminate()
-            self._drain(child, _TERM_GRACE, lambda: bool(child.descendants()))
+            self._drain(child, _TERM_GRACE)
             child.send(signal.SIGKILL)
             for process in child.descendants():
                 with contextlib.suppress(Exception):
                     process.kill()
-        self._drain(child, 0.2, lambda: bool(child.descendants()))
+        self._drain(child, _KILL_GRACE)
         reap()
 
-    def _drain(self, child: Child, seconds: float, waiting: Callable[[], bool]) -> None:
+    def _drain(self, child: Child, seconds: float) -> None:
         """Pump until all streams ended and nobody is left, or the time is up."""
         end = self._clock() + seconds
+        late = 0
         with selectors.DefaultSelector() as selector:
             for stream in child.streams:
                 selector.register(stream.fd, selectors.EVENT_READ, stream)
@@ -157,12 +167,15 @@ class Supervisor:
                         selector.unregister(key.fd)
                         child.close(key.data)
                 reap()
-                if not ready and not waiting():
+                if not ready and not child.living():
                     return
                 if not ready and not selector.get_map():
                     time.sleep(0.01)
                 if self._clock() >= end:
-                    return
+                    # What a pipe held by then is passed on however slow our reader is; a chatterer is not waited for.
+                    late += 1
+                    if not ready or late > _LATE_READS:
+                        return
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[int]:
@@ -181,7 +194,9 @@ class Supervisor:
         def resized(signum: int, frame: FrameType | None) -> None:
             self._resized = True
 
-        previous = {signum: signal.signal(signum, forward) for signum in FORWARDED}
+        # Whoever made us ignore a signal (nohup, a background job) means the child, too.
+        heard = [signum for signum in FORWARDED if signal.getsignal(signum) is not signal.SIG_IGN]
+        previous = {signum: signal.signal(signum, forward) for signum in heard}
         previous[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, resized)
         previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda signum, frame: None)
         try:
@@ -205,5 +220,6 @@ def _write_all(fd: int, data: bytes) -> bool:
         except BrokenPipeError:
             return False
         except OSError:
-            return False
+            # A full disk, a closed descriptor: the output is lost, the child and the record go on.
+            return True
     return True
