@@ -65,7 +65,7 @@ class Examination:
         self._ledger = Ledger()
         self._stranger = Stranger()
         self._starts = 0
-        self._blocks: dict[int, int] = {}
+        self._start_line = 0
         self.timeline = Timeline()
         self.exit: Exit | None = None
 
@@ -91,11 +91,10 @@ class Examination:
             self._starts = self.timeline.starts
             if self._starts > 1:
                 self._outcome.restart()
+                self._start_line = event.line
         self._log_facts.feed(event)
         self._outcome.feed(event)
         self._stranger.feed(event)
-        if event.block is not None:
-            self._blocks.setdefault(event.block, self._starts)
         self._matcher.feed(event, lambda: self._place(event))
 
     def _place(self, event: Event) -> Place:
@@ -203,8 +202,7 @@ class Examination:
 
     def _tracebacks(self) -> list[Traceback]:
         """Complete tracebacks of the current start."""
-        last = self.timeline.starts
-        return [self._reader.traceback(number) for number, start in self._blocks.items() if start in (last, 0)]
+        return [block for block in self._reader.tracebacks() if block.first_line >= self._start_line]
 
     def _with_unknown(self, findings: list[Finding]) -> list[Finding]:
         root = root_traceback(self._tracebacks())

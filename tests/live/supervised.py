@@ -1,6 +1,6 @@
 """Runs a Supervisor in a process of its own, as vdoctor does, and writes down what its observer saw.
 
-    supervised.py RESULT.json OPTIONS.json -- COMMAND...
+supervised.py RESULT.json OPTIONS.json -- COMMAND...
 """
 
 from __future__ import annotations
@@ -78,21 +78,30 @@ class EarlySignal(dict[str, str]):
         return iter(self.keys())
 
 
-def main(result: str, options_text: str, dashes: str, *argv: str) -> int:
-    """The exit status that `watch` would have."""
-    options = json.loads(options_text)
+def supervise(options: dict[str, Any], argv: list[str]) -> dict[str, Any]:
+    """One command to its end: what the observer saw and how it ended."""
     observer = Observer(options)
     env = EarlySignal(os.environ) if options.get("early_signal") else os.environ
-    end: dict[str, Any] = {}
+    supervisor = Supervisor(observer, quiet=options.get("quiet", False), stop_grace=0.3)
     try:
-        exit_ = Supervisor(observer, quiet=options.get("quiet", False)).run(argv, env, tick=0.02)
-        end = {"status": exit_.status, "signal": exit_.signal, "asked": exit_.asked, "t": exit_.t}
+        end = supervisor.run(argv, env, tick=0.02)
+        how = {"status": end.status, "signal": end.signal, "asked": end.asked, "t": end.t}
     except CannotStart as error:
-        end = {"status": error.status, "error": str(error)}
+        how = {"status": error.status, "error": str(error)}
     except RuntimeError as error:
-        end = {"status": 125, "error": str(error)}
-    Path(result).write_text(json.dumps(observer.seen() | end))
-    return int(end["status"])
+        how = {"status": 125, "error": str(error)}
+    return observer.seen() | how
+
+
+def main(result: str, options_file: str, dashes: str, *argv: str) -> int:
+    """The exit status that `watch` would have. `options.commands` holds several commands to run one by one."""
+    options = json.loads(Path(options_file).read_text())
+    if "commands" in options:
+        Path(result).write_text(json.dumps([supervise(options, command) for command in options["commands"]]))
+        return 0
+    seen = supervise(options, list(argv))
+    Path(result).write_text(json.dumps(seen))
+    return int(seen["status"])
 
 
 if __name__ == "__main__":

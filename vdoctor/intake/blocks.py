@@ -25,6 +25,7 @@ _OWNERS = (
     ("APIServer", frozenset({"run_server", "run_server_worker", "run_multi_api_server"})),
 )
 _MAX_FRAMES = 400
+_KEEP_FIRST, _KEEP_LAST = 200, 200
 
 
 class Block:
@@ -112,6 +113,7 @@ class BlockAssembler:
             self._count += 1
             block = Block(self._count, line, process)
             self.blocks[block.number] = block
+            self._forget()
             self._open[key] = block
             return block.number
         block_or_none = self._open.get(key)
@@ -121,6 +123,12 @@ class BlockAssembler:
             return block_or_none.number
         del self._open[key]
         return None
+
+    def _forget(self) -> None:
+        """A server that logs a traceback per request for weeks: the first and the latest ones are kept."""
+        old = self._count - _KEEP_LAST
+        if old > _KEEP_FIRST:
+            self.blocks.pop(old, None)
 
     def interrupt(self, key: object) -> None:
         """The writer began something else (a record of another place): its block is complete."""

@@ -20,6 +20,11 @@ class Stripped(NamedTuple):
 
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR)"
+# What may follow a prefix that is too short to be sure of: vLLM's own line, or a line of a traceback.
+_AHEAD = (
+    rf"(?=\(\w.{{0,130}}pid=\d|\[(?:rank|default|[IWEF]\d{{4}} )|{_LEVEL}(?::| \d)|\d{{4}}-\d\d-|Traceback|  "
+    r"|[\w.]*(?:Error|Exception|Interrupt)(?::|$))"
+)
 
 # Each shipper: a pattern anchored at the start; group `time` where it has one.
 _SHIPPERS = tuple(
@@ -27,6 +32,8 @@ _SHIPPERS = tuple(
     for pattern in (
         # GKE log viewer: INFO 2025-01-02T03:04:05.6Z [resource.labels.containerName: vllm] ...
         rf"{_LEVEL} (?P<time>{_ISO}) (?:\[resource\.[^\]]*\] )?",
+        # journalctl -o short-iso
+        rf"(?P<time>{_ISO}) \S+ [\w.@/\-]+\[\d+\]: ",
         # docker logs -t, kubectl logs --timestamps, containerd ("stdout F "), [2025-01-02 03:04:05]
         rf"\[?(?P<time>{_ISO})\]?(?: std(?:out|err) [FP])?(?: |\t|$)",
         # Rust front ends that relay the engine's output: "INFO dynamo::worker: VLLM: ..."
@@ -35,12 +42,14 @@ _SHIPPERS = tuple(
         r"\[pod/[^\]]+\] ",
         # docker compose: "vllm-1  | ..."
         r"[A-Za-z0-9][\w.\-]*\s+\| ?",
-        # stern, kubetail: "pod-7d9f8-abcde container ..."
-        rf"[a-z0-9][a-z0-9.\-]*-[a-z0-9]{{5}} [a-z0-9][\w\-]* (?=\(|{_LEVEL}\b|\d{{4}}-|Traceback)",
+        # stern, kubetail: "pod-7d9f8-abcde container ...", "statefulset-0 container ..."
+        # (Kubernetes draws its five characters from an alphabet without vowels: words of prose do not match)
+        rf"[a-z0-9][a-z0-9.\-]*-(?:[bcdfghjklmnpqrstvwxz2456789]{{5}}|\d{{1,3}}) [a-z0-9][\w\-]* {_AHEAD}",
         # journalctl, syslog
-        r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d \S+ [\w.@/\-]+(?:\[\d+\])?: ",
+        r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)? "
+        r"\S+ [\w.@/\-]+(?:\[\d+\])?: ",
         # srun --label
-        r" ?\d{1,4}: (?=\(|" + _LEVEL + r" \d\d-\d\d |Traceback|  File )",
+        rf" ?\d{{1,4}}: {_AHEAD}",
         # quoted mail and Markdown quotes
         r"> ",
     )
@@ -53,6 +62,8 @@ _TAG = re.compile(
     r"\((?P<name>[A-Za-z_](?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\)){0,120}?)"
     r"(?:\s+rank=(?P<rank>\d+))?,?\s+pid=(?P<pid>\d+)(?:,\s*ip=[\w.:\-]+)?\)\s?"
 )
+# Ray shows a line that many actors print once, with a count behind it.
+_REPEATED = re.compile(r" ?\[repeated \d+x across cluster\].*$")
 _AUTOSCALER = re.compile(r"\(autoscaler \+[\dhms]+\)\s?")
 # torch prints the rank of a process that dies in front of its traceback.
 _RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d+)\]:\s?(?=\[|Traceback|  |\S+(?:Error|Exception)|$)")
@@ -84,6 +95,8 @@ def strip(text: str) -> Stripped:
             text = rest
         else:
             break
+    if process is not None and text.find("x across cluster]") > 0:
+        text = _REPEATED.sub("", text)
     return Stripped(text, time, process, pid, rank)
 
 

@@ -34,6 +34,10 @@ class EventReader:
         """The block with this number as far as it is known."""
         return self._blocks.blocks[number].freeze()
 
+    def tracebacks(self) -> list[Traceback]:
+        """All blocks that are kept: the first and the latest few hundred, in order."""
+        return [block.freeze() for block in self._blocks.blocks.values()]
+
     def _events(self, line: Line, text: str, shown: str) -> list[Event]:
         unpacked = records.unpack_json(text) if text[:1] == "{" else None
         json_time: float | None = None

@@ -47,8 +47,8 @@ class LineSplitter:
         """The input ended: return what is left, a last line without a terminator included."""
         text = ""
         if self._decoder is None and self._head:
-            self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-            text = self._decoder.decode(self._head)
+            head = self._choose(self._head)
+            text = self._decoder.decode(head) if self._decoder else ""
         if self._decoder is not None:
             text += self._decoder.decode(b"", final=True)
         lines = self._split(text, arrived)
@@ -61,11 +61,15 @@ class LineSplitter:
         return Line(self._no, "".join(self._parts), arrived) if self._parts else None
 
     def _sniff(self, data: bytes) -> bytes:
-        """Choose the decoder from the first four bytes (a byte-order mark or NULs at odd places)."""
+        """Wait for four bytes, then choose the decoder."""
         head = (self._head or b"") + data
         if len(head) < 4:
             self._head = head
             return b""
+        return self._choose(head)
+
+    def _choose(self, head: bytes) -> bytes:
+        """Choose the decoder from the first bytes (a byte-order mark or NULs at odd places)."""
         self._head = None
         encoding = "utf-8"
         for bom, name in _BOMS:
@@ -73,9 +77,9 @@ class LineSplitter:
                 encoding, head = name, head[len(bom) :]
                 break
         else:
-            if head[1] == 0 and head[3] == 0 and head[0]:
+            if head[1:4:2] == b"\0\0" and head[0]:
                 encoding = "utf-16-le"
-            elif head[0] == 0 and head[2] == 0 and head[1]:
+            elif head[0:4:2] == b"\0\0" and head[1]:
                 encoding = "utf-16-be"
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         return head

@@ -20,8 +20,6 @@ FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _GRACE, _TERM_GRACE, _KILL_GRACE = 0.5, 1.5, 0.2
 #: A pipe holds 1 MiB at most, and we read 64 KiB at a time.
 _LATE_READS = 16
-#: A child that we stop and that ignores SIGTERM is killed; one that the user stops is his.
-_STOP_GRACE = 10.0
 
 
 class Observer(Protocol):
@@ -46,10 +44,22 @@ class Observer(Protocol):
 class Supervisor:
     """Runs one child to its end."""
 
-    def __init__(self, observer: Observer, *, quiet: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
-        """`quiet` swallows the child's output instead of passing it on."""
+    def __init__(
+        self,
+        observer: Observer,
+        *,
+        quiet: bool = False,
+        stop_grace: float = 10.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`quiet` swallows the child's output instead of passing it on.
+
+        A child that we stop and that ignores SIGTERM is killed after `stop_grace` seconds; one that
+        the user stops is his.
+        """
         self._observer = observer
         self._quiet = quiet
+        self._stop_grace = stop_grace
         self._clock = clock
         self._asked: str | None = None
         self._stopped_at: float | None = None
@@ -113,7 +123,7 @@ class Supervisor:
                     self._record(self._merger.idle(self.now()), self.now())
                     if self._observer.tick(self.now()):
                         self.stop()
-                    if self._stopped_at is not None and self._clock() - self._stopped_at > _STOP_GRACE:
+                    if self._stopped_at is not None and self._clock() - self._stopped_at > self._stop_grace:
                         child.send(signal.SIGKILL)
                 code = child.poll()
                 if code is not None:

@@ -56,7 +56,6 @@ class Matcher:
         )
         self._counts: dict[int, int] = {}
         self.hits: list[Hit] = []
-        self.claimed: set[int] = set()
 
     def feed(self, event: Event, place: Callable[[], Place]) -> None:
         """Try all signals on the next event; `place` is asked only when one may match."""
@@ -67,7 +66,6 @@ class Matcher:
             here = place()
             if not _fits(rule, signal, event, here):
                 continue
-            self.claimed.add(event.line)
             count = self._counts[index] = self._counts.get(index, 0) + 1
             if count <= _KEEP:
                 self.hits.append(_hit(rule, signal, event, here, found))
