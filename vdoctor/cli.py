@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -85,7 +86,7 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     return run(paths, lang=_lang(lang), **options)
 
 
-@main_group.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@main_group.command(context_settings={"allow_interspersed_args": False})
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
 @click.option(
     "--session",
@@ -189,7 +190,17 @@ def main(argv: list[str] | None = None) -> None:
     sys.exit(_run(argv))
 
 
+def _open_streams() -> None:
+    """Streams that the caller closed lead nowhere; what standard output cannot encode is shown escaped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def _run(argv: list[str] | None) -> int:
+    _open_streams()
     watching = (argv if argv is not None else sys.argv[1:])[:1] == ["watch"]
     try:
         status = main_group.main(argv, standalone_mode=False)

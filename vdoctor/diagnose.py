@@ -107,6 +107,9 @@ class Examination:
         if step == "runtime.serving" and not self.timeline.ready and frames:
             # execute_model is also called by the profile run of engines that are not up yet.
             step = self.timeline.step_at(event) or step
+        if step is None and frames[:1] == ("<module>",):
+            # The program died before it said anything that tells a step: imports, arguments.
+            step = "launch.config"
         return Place(step, self.timeline.starts, depth(process or ""), lambda: frames)
 
     # ------------------------------------------------------------------ answer

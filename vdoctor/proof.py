@@ -83,7 +83,9 @@ def _example_faults(rule: Rule, options: OptionTable) -> Iterator[str]:
         if finding is None:
             continue
         for number, signal in enumerate(rule.signals):
-            if (signal.regex is None and signal.ends) or (signal.regex and any(re.search(signal.regex, line) for line in example.log.splitlines())):
+            if (signal.regex is None and signal.ends) or (
+                signal.regex and any(re.search(signal.regex, line) for line in example.log.splitlines())
+            ):
                 proven.add(number)
         if example.fix and (not finding.fixes or finding.fixes[0].id != example.fix):
             yield f"example[{at}].fix: first fix is {finding.fixes[0].id if finding.fixes else None!r}, not {example.fix!r}"

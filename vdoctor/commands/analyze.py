@@ -6,7 +6,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from vdoctor.commands.examine import emit, examine_input, examine_session, render, use_color, verdict_status
+from vdoctor.commands.examine import (
+    emit,
+    examine_input,
+    examine_session,
+    render,
+    terminal_width,
+    use_color,
+    verdict_status,
+)
 from vdoctor.errors import UserError
 from vdoctor.intake.files import inputs
 from vdoctor.launch import options as option_tables
@@ -49,7 +57,8 @@ def analyze(
             except UserError as error:
                 unreadable = _complain(error)
     if reports:
-        emit(render(reports, form, lang, color=use_color(color, sys.stdout.isatty()), verbose=verbose), output)
+        colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
+        emit(render(reports, form, lang, color=colored, verbose=verbose, width=terminal_width(1)), output)
     if unreadable:
         return 2
     return max(verdict_status(report) for report in reports)

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from vdoctor.commands.examine import render, use_color
+from vdoctor.commands.examine import render, terminal_width, use_color
 from vdoctor.commands.watch import Screen
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
@@ -66,7 +66,7 @@ def _demo(folder: Path, speed: float, lang: str, color: bool) -> int:
     _run(first, launch, env)
     report = first.report("demo")
     say("")
-    say(render([report], "text", lang, color=color, verbose=False))
+    say(render([report], "text", lang, color=color, verbose=False, width=terminal_width(1)))
     failure = report.findings[0] if report.findings else None
     fix = next((f for f in failure.fixes if f.change and f.safety != "manual"), None) if failure else None
     changed = apply(launch, fix.change, options) if fix else None

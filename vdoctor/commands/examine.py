@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,14 +45,14 @@ def verdict_status(report: Report) -> int:
     return 0 if report.verdict == "healthy" else 1
 
 
-def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose: bool) -> str:
+def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose: bool, width: int = 100) -> str:
     """The reports as one text: JSON object or list, or text with a heading for each of several."""
     if form == "json":
         data = [to_dict(report, lang) for report in reports]
-        return json.dumps(data[0] if len(data) == 1 else data, indent=1, ensure_ascii=False) + "\n"
+        whole = "utf" in (sys.stdout.encoding or "utf-8").lower()
+        return json.dumps(data[0] if len(data) == 1 else data, indent=1, ensure_ascii=not whole) + "\n"
     from vdoctor.report.text import render as render_text
 
-    width = shutil.get_terminal_size((100, 24)).columns
     texts: Iterator[str] = (
         (f"== {report.source.name}\n" if len(reports) > 1 else "")
         + render_text(report, lang=lang, color=color, width=width, verbose=verbose)
@@ -69,9 +68,42 @@ def emit(text: str, output: str | None) -> None:
         sys.stdout.flush()
         return
     try:
-        Path(output).write_text(text, encoding="utf-8")
+        # A name or a log may hold what is no character; JSON reads the escape back.
+        Path(output).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
+
+
+def check_output(output: str | None) -> None:
+    """Raises UserError when the result could not be written later on: known before a long run, not after it."""
+    if output is None or output == "-":
+        return
+    try:
+        Path(output).open("ab").close()
+    except OSError as error:
+        raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
+
+
+def tell(text: str) -> None:
+    """Write to standard error; a reader that went away ends the telling, not the run."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except OSError:
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, 2)
+        os.close(devnull)
+
+
+def terminal_width(fd: int) -> int:
+    """Columns of the terminal at `fd`; COLUMNS beats it, and 100 is taken where there is none."""
+    wanted = os.environ.get("COLUMNS", "")
+    if wanted.isdecimal() and int(wanted) > 0:
+        return int(wanted)
+    try:
+        return os.get_terminal_size(fd).columns or 100
+    except OSError:
+        return 100
 
 
 def use_color(wanted: bool, stream_is_terminal: bool) -> bool:

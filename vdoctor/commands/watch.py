@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import platformdirs
 
-from vdoctor.commands.examine import emit, render, use_color
+from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.launch import options as option_tables
@@ -47,6 +46,7 @@ def watch(
     command = list(command[1:] if command[:1] == ("--",) else command)
     if not command:
         raise UserError("no command given", "vdoctor watch -- vllm serve MODEL ...")
+    check_output(output)
     base = load_rules(rules)
     examination = Examination(base, option_tables.load(), parse(command))
     recorder = None if no_session else Recorder(session or _new_folder(), command, {}, {})
@@ -59,15 +59,15 @@ def watch(
             recorder.close(None, {"id": "", "kind": "crash", "note": str(error)})
         return error.status
     report = screen.finish(recorder, end)
+    if not quiet and not (form == "json" and output is not None):
+        text = render([report], form, lang, color=screen.color, verbose=verbose, width=terminal_width(2))
+        tell("\n" + text)
+        if recorder is not None:
+            tell(f"{word('session', lang)}: {recorder.folder}\n")
+    if recorder is not None and recorder.failed is not None:
+        tell(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}\n")
     if output is not None:
         emit(render([report], form, lang, color=False, verbose=verbose), output)
-    if not quiet and not (form == "json" and output is not None):
-        text = render([report], form, lang, color=screen.color, verbose=verbose)
-        sys.stderr.write("\n" + text)
-        if recorder is not None:
-            print(f"{word('session', lang)}: {recorder.folder}", file=sys.stderr)
-    if recorder is not None and recorder.failed is not None:
-        print(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}", file=sys.stderr)
     return end.status
 
 
@@ -92,6 +92,8 @@ class Screen(Watcher):
         self._lang = lang
         self._quiet = quiet
         self._terminal = sys.stderr.isatty()
+        #: Outputs that end where the status line stands; what a redirected one carries does not touch it.
+        self._beside = [fd for fd in (1, 2) if os.isatty(fd)] if self._terminal else [1, 2]
         self._shown = False
         self._line_open = False
         self._written = 0.0
@@ -108,12 +110,14 @@ class Screen(Watcher):
 
     def before_write(self, target: int) -> None:
         """The child's output takes the place of the status line."""
-        self._clear()
+        if target in self._beside:
+            self._clear()
 
     def after_write(self, target: int, data: bytes) -> None:
         """Remember whether the cursor stands at the start of a line."""
-        self._line_open = not data.endswith(b"\n")
-        self._written = time.monotonic()
+        if target in self._beside:
+            self._line_open = not data.endswith(b"\n")
+            self._written = time.monotonic()
 
     def on_events(self, events: list[Event]) -> None:
         """Tell once when the server is ready."""
@@ -121,8 +125,7 @@ class Screen(Watcher):
             self._told_ready = True
             if not self._line_open:
                 self._clear()
-                sys.stderr.write(render_text(self.report(""), lang=self._lang, color=self.color, width=_width()))
-                sys.stderr.flush()
+                tell(render_text(self.report(""), lang=self._lang, color=self.color, width=terminal_width(2)))
 
     def on_tick(self, t: float) -> None:
         """Redraw the line on a terminal; else say each new phase once."""
@@ -132,9 +135,7 @@ class Screen(Watcher):
             self._say_phase(t)
         elif time.monotonic() - self._written >= _CALM and not self._told_ready:
             step = self.examination.timeline.furthest
-            line = status_line(step, t, self.last_sample, self.last_bar, _width())
-            sys.stderr.write(f"\r\x1b[2K{line}")
-            sys.stderr.flush()
+            tell(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")
             self._shown = True
 
     def _say_phase(self, t: float) -> None:
@@ -143,13 +144,11 @@ class Screen(Watcher):
         if phase is not None and phase != self._phase and phase in PHASES:
             self._phase = phase
             rest = "  ".join(memory(self.last_sample))
-            sys.stderr.write(f"vdoctor: {t:.1f} s  {phase}" + (f"  {rest}" if rest else "") + "\n")
-            sys.stderr.flush()
+            tell(f"vdoctor: {t:.1f} s  {phase}" + (f"  {rest}" if rest else "") + "\n")
 
     def _clear(self) -> None:
         if self._shown:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+            tell("\r\x1b[2K")
             self._shown = False
 
 
@@ -181,7 +180,3 @@ def _new_folder() -> Path:
         number += 1
         folder = stem.with_name(f"{stem.name}-{number}")
     return folder
-
-
-def _width() -> int:
-    return shutil.get_terminal_size((100, 24)).columns

@@ -117,7 +117,10 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "seqs.waiting": ("requests that are waiting", _plain),
     "kv.usage": ("use of the KV cache, percent", _plain),
     "kv.preemptions": ("requests put back for lack of KV cache in one interval", _plain),
-    "serving.lone_s": ("seconds for which the same few requests have been generating, nothing else coming or ending", _plain),
+    "serving.lone_s": (
+        "seconds for which the same few requests have been generating, nothing else coming or ending",
+        _plain,
+    ),
     "serving.silent_s": ("seconds without a single token while requests run", _plain),
     "weights.filesystem": ("filesystem of the checkpoint", _plain),
     "weights.checkpoint_gib": ("size of the checkpoint, GiB", _size),

@@ -14,7 +14,29 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl"})
 # `docker run` options without a value; every other one takes the next word unless it holds "=".
 _RUN_SWITCHES = frozenset(
-    ["--rm", "-d", "--detach", "-i", "--interactive", "-t", "--tty", "-it", "-ti", "-dit", "-itd", "-P", "--publish-all", "--privileged", "--init", "--read-only", "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "-q", "--quiet"]
+    [
+        "--rm",
+        "-d",
+        "--detach",
+        "-i",
+        "--interactive",
+        "-t",
+        "--tty",
+        "-it",
+        "-ti",
+        "-dit",
+        "-itd",
+        "-P",
+        "--publish-all",
+        "--privileged",
+        "--init",
+        "--read-only",
+        "--no-healthcheck",
+        "--oom-kill-disable",
+        "--sig-proxy",
+        "-q",
+        "--quiet",
+    ]
 )
 
 

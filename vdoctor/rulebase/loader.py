@@ -65,7 +65,7 @@ def _rule(table: Mapping[str, Any], place: str, faults: Faults) -> Rule:
         table,
         "",
         faults,
-        "schema id cause status severity confidence phases preflight wrapper explains references "
+        "schema id cause status severity confidence phases phase preflight wrapper explains references "
         "signal when fix text example",
     )
     if table.get("schema") != 1:
@@ -92,6 +92,7 @@ def _rule(table: Mapping[str, Any], place: str, faults: Faults) -> Rule:
         severity=cast(Severity, top.text("severity", choices=SEVERITIES) or "fatal"),
         confidence=cast(Confidence, top.text("confidence", choices=CONFIDENCES) or "certain"),
         phases=top.texts("phases", choices=PHASES),
+        phase=top.text("phase", choices=PHASES),
         preflight=top.flag("preflight"),
         wrapper=top.flag("wrapper"),
         explains=top.texts("explains"),

@@ -146,6 +146,8 @@ def _finding(match: Match, symptoms: tuple[str, ...]) -> Finding:
     first = match.hits[0] if match.hits else None
     step = first.step if first else None
     phase = phase_of(step) if step else rule.phases[0] if rule.phases else None
+    if rule.phase is not None and rule.phase != phase:
+        phase, step = rule.phase, None
     return Finding(
         id=rule.cause,
         rule=rule.id,

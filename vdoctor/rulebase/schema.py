@@ -73,7 +73,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One cause and its remedies. `place` is the file it was read from."""
+    """One cause and its remedies. `place` is the file it was read from.
+
+    `phase` is where the cause belongs when it surfaces later; `phases` are where hits count.
+    """
 
     id: str
     cause: str
@@ -81,6 +84,7 @@ class Rule:
     severity: Severity
     confidence: Confidence
     phases: tuple[str, ...]
+    phase: str | None
     preflight: bool
     wrapper: bool
     explains: tuple[str, ...]

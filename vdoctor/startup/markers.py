@@ -128,62 +128,35 @@ BARS: tuple[Marker, ...] = (
 
 #: A function in the stack tells the step better than the last line printed. The first row of which
 #: any name is in the stack decides: profiling captures graphs too, so it stands above capture.
-FRAMES: tuple[tuple[frozenset[str], str], ...] = (
-    (
-        frozenset(
-            {"profile_run", "determine_available_memory", "determine_num_available_blocks", "profile_cudagraph_memory"}
+FRAMES: tuple[tuple[frozenset[str], str], ...] = tuple(
+    (frozenset(names.split()), step)
+    for names, step in (
+        (
+            "create_engine_config create_model_config parse_args make_arg_parser validate_parsed_serve_args",
+            "launch.config",
         ),
-        "kv_init.profile",
-    ),
-    (frozenset({"_dummy_sampler_run", "_dummy_pooler_run"}), "graph_capture.sampler"),
-    (
-        frozenset({"capture_model", "_capture_cudagraphs", "capture_graph", "capture_graphs", "capture_end"}),
-        "graph_capture.capture",
-    ),
-    (frozenset({"kernel_warmup", "warmup_kernels"}), "graph_capture.warmup"),
-    (frozenset({"compile_or_warm_up_model", "warm_up_model"}), "graph_capture.warmup"),
-    (
-        frozenset(
-            {
-                "get_kv_cache_configs",
-                "get_kv_cache_config",
-                "initialize_kv_cache",
-                "_allocate_kv_cache",
-                "initialize_cache",
-                "_check_enough_kv_cache_memory",
-                "check_enough_kv_cache_memory",
-            }
+        (
+            "profile_run determine_available_memory determine_num_available_blocks profile_cudagraph_memory",
+            "kv_init.profile",
         ),
-        "kv_init.allocate",
-    ),
-    (frozenset({"load_model", "load_weights", "_load_model"}), "weight_load.read"),
-    (
-        frozenset(
-            {
-                "init_device",
-                "init_worker_distributed_environment",
-                "init_distributed_environment",
-                "initialize_model_parallel",
-            }
+        ("_dummy_sampler_run _dummy_pooler_run", "graph_capture.sampler"),
+        ("capture_model _capture_cudagraphs capture_graph capture_graphs capture_end", "graph_capture.capture"),
+        ("kernel_warmup warmup_kernels", "graph_capture.warmup"),
+        # Inductor under compile_or_warm_up_model: the CPU worker compiles there, the GPU worker in the profile run.
+        ("compile_fx compile_fx_inner call_user_compiler _call_user_compiler codegen_and_compile", "kv_init.compile"),
+        ("compile_or_warm_up_model warm_up_model", "graph_capture.warmup"),
+        (
+            "get_kv_cache_configs get_kv_cache_config initialize_kv_cache _allocate_kv_cache initialize_cache "
+            "_check_enough_kv_cache_memory check_enough_kv_cache_memory",
+            "kv_init.allocate",
         ),
-        "launch.distributed_init",
-    ),
-    (
-        frozenset({"execute_model", "run_busy_loop", "step_with_batch_queue", "run_engine_loop", "engine_step"}),
-        "runtime.serving",
-    ),
-    (
-        frozenset(
-            {
-                "create_engine_config",
-                "create_model_config",
-                "parse_args",
-                "make_arg_parser",
-                "validate_parsed_serve_args",
-            }
+        ("load_model load_weights _load_model", "weight_load.read"),
+        (
+            "init_device init_worker_distributed_environment init_distributed_environment initialize_model_parallel",
+            "launch.distributed_init",
         ),
-        "launch.config",
-    ),
+        ("execute_model run_busy_loop step_with_batch_queue run_engine_loop engine_step", "runtime.serving"),
+    )
 )
 
 

@@ -9,7 +9,26 @@ from vdoctor.model import Event
 _VLLM = re.compile(r"\bvllm\b|VLLM|EngineCore|LLMEngine|\bvLLM\b", re.IGNORECASE)
 # The file names of vLLM's own records are proof enough in excerpts without the word.
 _RECORD_FILES = frozenset(
-    ["api_server.py", "llm_engine.py", "core.py", "gpu_model_runner.py", "gpu_worker.py", "multiproc_executor.py", "model_runner.py", "worker.py", "parallel_state.py", "kv_cache_utils.py", "loggers.py", "weight_utils.py", "metrics.py", "scheduler.py", "shm_broadcast.py", "pynccl.py", "launcher.py", "async_llm_engine.py"]
+    [
+        "api_server.py",
+        "llm_engine.py",
+        "core.py",
+        "gpu_model_runner.py",
+        "gpu_worker.py",
+        "multiproc_executor.py",
+        "model_runner.py",
+        "worker.py",
+        "parallel_state.py",
+        "kv_cache_utils.py",
+        "loggers.py",
+        "weight_utils.py",
+        "metrics.py",
+        "scheduler.py",
+        "shm_broadcast.py",
+        "pynccl.py",
+        "launcher.py",
+        "async_llm_engine.py",
+    ]
 )
 _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("SGLang", re.compile(r"sglang|sgl_kernel", re.IGNORECASE)),
