@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 from setuptools import setup
@@ -10,7 +11,7 @@ from setuptools.command.build_py import build_py
 
 
 class BuildWithRules(build_py):
-    """Copy rules/ to vdoctor/_rules/ in the build tree (never in editable installs)."""
+    """Copy rules/ to vdoctor/_rules/ in the build tree and index it (never in editable installs)."""
 
     def run(self) -> None:
         super().run()
@@ -18,6 +19,10 @@ class BuildWithRules(build_py):
             target = Path(self.build_lib) / "vdoctor" / "_rules"
             shutil.rmtree(target, ignore_errors=True)
             shutil.copytree(Path(__file__).parent / "rules", target)
+            sys.path.insert(0, str(Path(__file__).parent))
+            from vdoctor.store import write_index
+
+            write_index(target)
 
 
 setup(cmdclass={"build_py": BuildWithRules})

@@ -45,7 +45,7 @@ def cases() -> list[Case]:
 @functools.lru_cache(maxsize=1)
 def rules() -> RuleBase:
     """The shipped rules."""
-    return load_rules()
+    return load_rules(full=True)
 
 
 def lines(data: bytes, chunk: int | None = None) -> Iterator[Line]:

@@ -12,8 +12,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ahocorasick_rs import AhoCorasick, MatchKind
-
 # The parser of regular expressions moved in 3.11; its tree has no public interface and no stubs.
 _NAMES = ("re._constants", "re._parser") if sys.version_info >= (3, 11) else ("sre_constants", "sre_parse")
 sre_constants: Any = importlib.import_module(_NAMES[0])
@@ -80,6 +78,9 @@ class PatternSet:
     """
 
     def __init__(self, patterns: Sequence[str], literals: Sequence[Iterable[str]] | None = None) -> None:
+        # Imported here: rules are checked, and wheels built, without it.
+        from ahocorasick_rs import AhoCorasick, MatchKind
+
         self._patterns = patterns
         self._compiled: list[re.Pattern[str] | None] = [None] * len(patterns)
         owners: dict[str, list[int]] = {}

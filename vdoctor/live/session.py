@@ -7,7 +7,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -33,10 +35,11 @@ class Recorder:
         self._facts = dict(facts)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if (folder / "session.json").exists():
-                raise UserError(f"{folder}: holds a session already", "give --session another folder")
-            self._log: BinaryIO = (folder / "log.txt").open("wb")
-            self._samples: TextIO = (folder / "samples.jsonl").open("w", encoding="utf-8")
+            for name in ("session.json", "log.txt", "samples.jsonl", "case.json"):
+                if (folder / name).exists():
+                    raise UserError(f"{folder}: holds a {name} already", "give --session another folder")
+            self._log: BinaryIO = (folder / "log.txt").open("xb")
+            self._samples: TextIO = (folder / "samples.jsonl").open("x", encoding="utf-8")
             self._write_session(None)
         except OSError as error:
             raise UserError(
@@ -65,18 +68,19 @@ class Recorder:
         )
 
     def close(self, end: Exit | None, label: Mapping[str, Any]) -> None:
-        """Write the end and the label."""
-        try:
-            if end is not None:
-                self._line(
-                    {"t": round(end.t, 4), "exit": {"status": end.status, "signal": end.signal, "asked": end.asked}}
-                )
-            self._log.close()
-            self._samples.close()
-            self._write_session(end)
-            _write_json(self.folder / "case.json", label)
-        except OSError as error:
-            self.failed = self.failed or error
+        """Write the end and the label, each as far as the disk lets us."""
+        if end is not None:
+            self._line({"t": round(end.t, 4), "exit": {"status": end.status, "signal": end.signal, "asked": end.asked}})
+        for finish in (
+            self._log.close,
+            self._samples.close,
+            lambda: self._write_session(end),
+            lambda: _write_json(self.folder / "case.json", label),
+        ):
+            try:
+                finish()
+            except OSError as error:
+                self.failed = self.failed or error
 
     def _line(self, entry: Mapping[str, Any]) -> None:
         if self.failed:
@@ -103,7 +107,11 @@ class Recorder:
 
 def is_session(folder: Path) -> bool:
     """Whether the folder was recorded by `watch`."""
-    return (folder / "session.json").is_file() and (folder / "log.txt").is_file()
+    try:
+        return (folder / "session.json").is_file() and (folder / "log.txt").is_file()
+    except OSError:
+        # A name too long, a folder that may not be entered: whoever opens it says so.
+        return False
 
 
 class Session:
@@ -116,7 +124,7 @@ class Session:
             self.command = [str(word) for word in data["command"]]
             self.env = {str(k): str(v) for k, v in data.get("env", {}).items()}
             self.facts = {name: _fact(entry) for name, entry in data.get("facts", {}).items()}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"{folder / 'session.json'}: is no session description: {error}") from None
         self.lines = self.bytes = 0
 
@@ -126,10 +134,11 @@ class Session:
         t = 0.0
         try:
             with (self.folder / "log.txt").open("rb") as log:
+                size = (self.folder / "log.txt").stat().st_size
                 for entry in self._entries():
-                    t = float(entry.get("t", t))
+                    t = _finite(entry.get("t", t))
                     if "log" in entry:
-                        yield from _fed(splitter, log.read(int(entry["log"])), t, chunk)
+                        yield from _fed(splitter, log.read(min(int(entry["log"]), size)), t, chunk)
                     elif "exit" in entry:
                         yield from splitter.close(t)
                         yield _exit(t, entry["exit"])
@@ -139,21 +148,20 @@ class Session:
                 while rest := log.read(1 << 16):
                     yield from _fed(splitter, rest, t, chunk)
                 yield from splitter.close(t)
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise UserError(f"{self.folder}: is damaged: {error}") from None
         self.lines, self.bytes = splitter.lines, splitter.bytes
 
     def _entries(self) -> Iterator[dict[str, Any]]:
         path = self.folder / "samples.jsonl"
-        if not path.exists():
+        if not path.is_file():
             return
         with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
-                try:
+                entry = None
+                # The last line of a session that was killed is cut off.
+                with contextlib.suppress(ValueError, RecursionError):
                     entry = json.loads(line)
-                except ValueError:
-                    # The last line of a session that was killed.
-                    continue
                 if isinstance(entry, dict):
                     yield entry
 
@@ -165,18 +173,40 @@ def _fed(splitter: LineSplitter, data: bytes, t: float, chunk: int | None) -> It
 
 
 def _exit(t: float, entry: Mapping[str, Any]) -> Exit:
-    return Exit(t, int(entry["status"]), entry.get("signal"), entry.get("asked"))
+    return Exit(t, int(entry["status"]), _text(entry.get("signal")), _text(entry.get("asked")))
 
 
 def _sample(t: float, entry: Mapping[str, Any]) -> Sample:
-    gpus = tuple(GpuSample(**gpu) for gpu in entry.get("gpus") or ())
     host = entry.get("host")
-    return Sample(t, gpus, HostSample(**host) if host else None)
+    measured = HostSample(int(host["processes"]), int(host["rss"]), _finite(host["cpu_seconds"])) if host else None
+    return Sample(t, tuple(_gpu(gpu) for gpu in entry.get("gpus") or ()), measured)
+
+
+def _gpu(entry: Mapping[str, Any]) -> GpuSample:
+    memory_total, memory_used, utilization = (
+        None if entry.get(name) is None else int(entry[name]) for name in ("memory_total", "memory_used", "utilization")
+    )
+    name, uuid = _text(entry.get("name")), _text(entry.get("uuid"))
+    return GpuSample(int(entry["index"]), name, uuid, memory_total, memory_used, utilization)
 
 
 def _fact(entry: Mapping[str, Any]) -> Fact:
     value = entry["value"]
+    if not isinstance(value, str | int | float | list):
+        raise ValueError(f"{value!r} is no value of a fact")
     return Fact(tuple(value) if isinstance(value, list) else value, str(entry["source"]))
+
+
+def _finite(value: Any) -> float:
+    """json reads NaN and Infinity, which no clock shows."""
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{value!r} is no number of seconds")
+    return number
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
 
 
 def _write_json(path: Path, data: Mapping[str, Any]) -> None:

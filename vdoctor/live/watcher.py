@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from vdoctor.diagnose import Examination
 from vdoctor.intake.splitter import LineSplitter
@@ -41,6 +42,8 @@ class Watcher:
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Exit:
         """Start the child and stay with it to its end. Raises CannotStart."""
         end = self._supervisor.run(argv, env)
+        # What the recording keeps of it: both must see the same.
+        end = replace(end, t=round(end.t, 4))
         if self._sampler is not None:
             self._sampler.stop()
             self._take_samples()

@@ -47,6 +47,15 @@ def load(files: Iterable[tuple[str, str]]) -> RuleBase:
     return RuleBase(tuple(sorted(rules, key=lambda rule: rule.id)))
 
 
+def merge(base: RuleBase, more: RuleBase) -> RuleBase:
+    """Both rule bases as one. Raises RuleError when they share a rule id."""
+    places = {rule.id: rule.place for rule in base.rules}
+    faults = [f"{r.place}: id: {r.id!r} is taken by {places[r.id]}" for r in more.rules if r.id in places]
+    if faults:
+        raise RuleError("\n".join(faults), "choose another id")
+    return RuleBase(tuple(sorted((*base.rules, *more.rules), key=lambda rule: rule.id)))
+
+
 def parse_rule(text: str, place: str) -> Rule:
     """One rule file. Raises RuleError that lists every fault in it."""
     faults = Faults(place)

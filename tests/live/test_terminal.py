@@ -1,0 +1,169 @@
+"""`watch` on a real terminal: the child gets one, too, and the status line touches none of its bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.live.conftest import CHILD
+from tests.processes import VDOCTOR, Mark, Terminal, until
+
+WATCH = (*VDOCTOR, "watch", "--no-session")
+CLEAR = b"\r\x1b[2K"
+#: The terminal's own doing: a newline becomes CR LF on its way to the screen.
+COLOURS = b"\x1b[31mred\x1b[0m \x1b[1;36m(EngineCore_DP0 pid=7)\x1b[0;0m\r\n"
+
+
+def without_status(output: bytes) -> bytes:
+    """What stays on the screen: each status line is overwritten from the start of its line."""
+    return re.sub(rb"\r\x1b\[2K(?:vdoctor [^\r\n]*)?", b"", output)
+
+
+def test_child_sees_terminals_of_our_size_and_its_colours_arrive(mark: Mark) -> None:
+    terminal = Terminal([*WATCH, "-q", "--", *CHILD, "terminal"], env=mark.env, rows=43, columns=132)
+    status, output = terminal.finish()
+    assert status == 0
+    assert without_status(output) == (
+        b"fd 0: other\r\nfd 1: terminal 132x43\r\nfd 2: terminal 132x43\r\n"
+        + COLOURS
+        + b"\rbar  10%|#   | 1/10\rbar 100%|####| 10/10\r\n"
+    )
+
+
+def test_new_size_of_the_window_reaches_the_child(mark: Mark) -> None:
+    terminal = Terminal([*WATCH, "--", *CHILD, "resized"], env=mark.env, rows=43, columns=132)
+    terminal.wait_for(b"ready 132x43")
+    terminal.resize(30, 70)
+    terminal.wait_for(b"now 70x30")
+    assert terminal.finish()[0] == 0
+
+
+def test_status_line_appears_while_the_child_is_silent_and_is_cleared(mark: Mark) -> None:
+    script = "sleep 0.9; echo after; sleep 0.6"
+    status, output = Terminal([*WATCH, "--", "sh", "-c", script], env=mark.env).finish()
+    assert status == 0
+    assert CLEAR + b"vdoctor     0 s  launch" in output
+    # Nothing but the end of the clearing stands before the child's output, and it is cleared for good at the end.
+    assert CLEAR + b"after\r\n" in output
+    assert b"vdoctor" not in without_status(output).replace(b"a fault in vdoctor", b"")
+    assert output.rindex(CLEAR) > output.rindex(b"vdoctor ")
+
+
+def test_status_line_waits_for_the_end_of_an_open_line(mark: Mark) -> None:
+    """A prompt or a bar without a newline keeps its line."""
+    script = "printf 'half a line'; sleep 0.8; echo ' is whole'"
+    _, output = Terminal([*WATCH, "--", "sh", "-c", script], env=mark.env).finish()
+    assert b"half a line is whole\r\n" in output
+
+
+def test_status_line_fits_in_a_narrow_terminal_beside_a_redirected_output(mark: Mark, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        terminal = Terminal([*WATCH, "--", "sleep", "0.9"], env=mark.env, columns=40, stdout=out.fileno())
+        _, output = terminal.finish()
+    lines = re.findall(rb"vdoctor [^\r\n\x1b]*", output)
+    assert lines
+    assert max(map(len, lines)) < 40
+
+
+def test_only_the_stream_that_is_a_terminal_is_one_for_the_child(mark: Mark, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        terminal = Terminal([*WATCH, "-q", "--", *CHILD, "terminal"], env=mark.env, stdout=out.fileno())
+        _, output = terminal.finish()
+    assert (tmp_path / "out").read_bytes() == (
+        b"fd 0: other\nfd 1: other\nfd 2: terminal 100x24\n" + COLOURS.replace(b"\r\n", b"\n")
+    )
+    assert output == b"\rbar  10%|#   | 1/10\rbar 100%|####| 10/10\r\n"
+
+
+def test_redirected_output_with_half_a_line_does_not_hide_the_status_line(mark: Mark, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        argv = [*WATCH, "--", "sh", "-c", "printf 'no end'; sleep 0.9"]
+        _, output = Terminal(argv, env=mark.env, stdout=out.fileno()).finish()
+    assert b"vdoctor " in output
+    assert (tmp_path / "out").read_bytes() == b"no end"
+
+
+def test_quiet_leaves_the_terminal_to_the_child(mark: Mark) -> None:
+    argv = [*WATCH, "-q", "--", "sh", "-c", "sleep 0.6; echo only"]
+    assert Terminal(argv, env=mark.env).finish() == (0, b"only\r\n")
+
+
+def test_control_c_reaches_the_child_once(mark: Mark) -> None:
+    terminal = Terminal([*WATCH, "-q", "--", *CHILD, "count", "SIGINT"], env=mark.env)
+    terminal.wait_for(b"ready")
+    terminal.type(b"\x03")
+    status, output = terminal.finish()
+    assert status == 0
+    assert b"came 1 times" in output
+    assert mark.left() == []
+
+
+def test_child_is_told_when_the_terminal_goes_away(mark: Mark) -> None:
+    """The window is closed: SIGHUP ends the server as it would without us."""
+    terminal = Terminal([*WATCH, "--", "sh", "-c", "echo ready; exec sleep 600"], env=mark.env)
+    terminal.wait_for(b"ready")
+    os.close(terminal.fd)
+    assert mark.left(20.0) == []
+    terminal.process.wait(1.0)
+
+
+def test_no_color_keeps_our_report_plain(mark: Mark) -> None:
+    _, output = Terminal([*WATCH, "--", "false"], env=mark.env | {"NO_COLOR": "1"}).finish()
+    assert b"\x1b[" not in without_status(output)
+    _, output = Terminal([*WATCH, "--", "false"], env=mark.env).finish()
+    assert b"\x1b[" in without_status(output)
+
+
+class Tmux:
+    """A tmux server of its own; `screen` is what a person would see."""
+
+    def __init__(self, folder: Path, mark: Mark) -> None:
+        self._tmux = ["tmux", "-f", "/dev/null", "-S", str(folder / "tmux")]
+        self._env = mark.env
+
+    def start(self, *argv: str) -> None:
+        """A window of 100 columns and 30 rows in which a command runs; it stays open after its end."""
+        self._run("new-session", "-d", "-x", "100", "-y", "30", ";", "set", "-g", "remain-on-exit", "on")
+        self._run("respawn-window", "-k", "-c", str(Path.cwd()), *argv)
+
+    def screen(self, *options: str) -> str:
+        """The text on the screen, blank lines dropped."""
+        text = self._run("capture-pane", "-p", *options)
+        return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
+
+    def status(self) -> str:
+        """Exit status of the command; empty while it runs."""
+        return self._run("list-panes", "-F", "#{pane_dead_status}").strip()
+
+    def stop(self) -> None:
+        """End the server and all in it."""
+        self._run("kill-server")
+
+    def _run(self, *words: str) -> str:
+        done = subprocess.run([*self._tmux, *words], env=self._env, capture_output=True, text=True, timeout=30)
+        return done.stdout
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_screen_in_tmux_shows_the_status_line_and_then_only_what_was_printed(mark: Mark, tmp_path: Path) -> None:
+    script = "import os, sys, time\nprint('\\x1b[31mred\\x1b[0m', os.isatty(1), os.isatty(2), flush=True)\n"
+    script += f"while not os.path.exists({str(tmp_path / 'go')!r}):\n  time.sleep(0.02)\nprint('done')\nsys.exit(6)"
+    tmux = Tmux(tmp_path, mark)
+    tmux.start(*WATCH, "--", sys.executable, "-S", "-E", "-c", script)
+    try:
+        assert until(lambda: "red True True\nvdoctor" in tmux.screen()), tmux.screen()
+        assert "\x1b[31mred" in tmux.screen("-e")
+        (tmp_path / "go").touch()
+        assert until(tmux.status), tmux.screen()
+        assert tmux.status() == "6"
+        shown = tmux.screen().splitlines()
+        assert shown[:2] == ["red True True", "done"]
+        assert not [line for line in shown if line.startswith("vdoctor")]
+    finally:
+        tmux.stop()
