@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
+
+# The same examples in every run, and no deadlines on noisy machines; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("house", deadline=None, derandomize=True, max_examples=100)
+settings.register_profile("explore", deadline=None, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "house"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -42,7 +42,7 @@ from vdoctor.rulebase.rank import Match, evaluate, rank
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.rulebase.unknown import nearest_rule, root_traceback, unknown_finding
 from vdoctor.startup.ledger import Ledger
-from vdoctor.startup.markers import step_of_stack
+from vdoctor.startup.markers import step_of_method, step_of_stack
 from vdoctor.startup.outcome import Outcome
 from vdoctor.startup.stranger import Stranger
 from vdoctor.startup.timeline import Timeline, depth
@@ -103,7 +103,7 @@ class Examination:
         if event.block is not None:
             block = self._reader.traceback(event.block)
             frames, process = block.frames, event.process or block.process
-        step = step_of_stack(frames) or self.timeline.step_at(event)
+        step = step_of_stack(frames) or step_of_method(event.text) or self.timeline.step_at(event)
         if step == "runtime.serving" and not self.timeline.ready and frames:
             # execute_model is also called by the profile run of engines that are not up yet.
             step = self.timeline.step_at(event) or step
@@ -173,7 +173,15 @@ class Examination:
         last = max((hit.start for hit in hits), default=0)
         if self.timeline.ready and last < self.timeline.starts:
             return []
-        return [hit for hit in hits if hit.start in (last, 0)]
+        return [hit for hit in hits if hit.start in (last, 0) and self._counts(hit)]
+
+    def _counts(self, hit: Hit) -> bool:
+        """A wait that ended in a ready server was none, and what dies after an orderly stop began is noise."""
+        severity, line = hit.rule.severity, hit.evidence.line
+        if severity == "stall" and self.timeline.ready_line is not None and line < self.timeline.ready_line:
+            return False
+        shutdown = self.timeline.shutdown_line
+        return severity == "info" or shutdown is None or line < shutdown
 
     def _is_wrapper(self, finding: Finding) -> bool:
         rule = self._rules.get(finding.rule)
@@ -204,8 +212,10 @@ class Examination:
         return self._outcome.traceback_line is not None and not ready and self._stranger.is_vllm
 
     def _tracebacks(self) -> list[Traceback]:
-        """Complete tracebacks of the current start."""
-        return [block for block in self._reader.tracebacks() if block.first_line >= self._start_line]
+        """Tracebacks of the current start; those after which it went on were caught, unless all were."""
+        current = [block for block in self._reader.tracebacks() if block.first_line >= self._start_line]
+        after = [block for block in current if block.last_line >= self.timeline.progress_line]
+        return after or current
 
     def _with_unknown(self, findings: list[Finding]) -> list[Finding]:
         root = root_traceback(self._tracebacks())

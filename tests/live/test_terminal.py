@@ -133,8 +133,8 @@ class Tmux:
         self._run("respawn-window", "-k", "-c", str(Path.cwd()), *argv)
 
     def screen(self, *options: str) -> str:
-        """The text on the screen, blank lines dropped."""
-        text = self._run("capture-pane", "-p", *options)
+        """The text on the screen and what was scrolled out of it, blank lines dropped."""
+        text = self._run("capture-pane", "-p", "-S", "-", *options)
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
     def status(self) -> str:

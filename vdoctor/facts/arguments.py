@@ -19,9 +19,10 @@ def parse_arguments(message: str) -> dict[str, Any] | None:
     if not found:
         return None
     body = found["body"]
+    body = body.rstrip()
     if body.startswith("{"):
-        return _literal(body) or _pieces(body[1:].rstrip("}"), ":")
-    return _pieces(body[len("Namespace(") :].removesuffix(")"), "=")
+        return _literal(body) or _pieces(body[1:], "}", ":")
+    return _pieces(body[len("Namespace(") :], ")", "=")
 
 
 def _literal(text: str) -> dict[str, Any] | None:
@@ -32,10 +33,12 @@ def _literal(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) and all(isinstance(key, str) for key in value) else None
 
 
-def _pieces(body: str, separator: str) -> dict[str, Any]:
+def _pieces(body: str, end: str, separator: str) -> dict[str, Any]:
     """Split at commas outside brackets and quotes and read each value on its own."""
     values: dict[str, Any] = {}
-    for piece in _split(body):
+    # Without its end the last value may be half a number.
+    pieces = _split(body.removesuffix(end)) if body.endswith(end) else _split(body)[:-1]
+    for piece in pieces:
         key, found, text = piece.partition(separator)
         key = key.strip().strip("'\"")
         if not found or not key.isidentifier():

@@ -102,11 +102,18 @@ def _fit_len(v: dict[str, FactValue]) -> FactValue | None:
 
 @_derived("tp.valid", "model.heads")
 def _valid_sizes(v: dict[str, FactValue]) -> FactValue | None:
-    heads, gpus = _number(v["model.heads"]), _number(v.get("gpu.count"))
+    """Query heads must divide; KV heads divide or are replicated whole (vllm/config/model.py).
+
+    With the KV heads unknown only powers of two are listed: every GQA model in use splits by these.
+    """
+    heads, kv_heads, gpus = (_number(v.get(name)) for name in ("model.heads", "model.kv_heads", "gpu.count"))
     if heads is None or not 1 <= heads <= 4096:
         return None
     most = int(gpus) if gpus else 16
-    return tuple(size for size in range(1, most + 1) if heads % size == 0)
+    sizes = [size for size in range(1, most + 1) if heads % size == 0]
+    if kv_heads:
+        return tuple(size for size in sizes if kv_heads % size == 0 or size % kv_heads == 0)
+    return tuple(size for size in sizes if size & (size - 1) == 0)
 
 
 @_derived("tp.suggested", "tp.valid", "tp.size")

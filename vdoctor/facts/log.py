@@ -99,8 +99,9 @@ class LogFacts:
         if event.bar is not None:
             return
         text = event.text
-        if event.kind == "text":
-            self._prompt.feed(event.shown)
+        if event.kind != "record":
+            # In a ticket the command may follow right behind a traceback.
+            self._prompt.feed(event.text)
         elif "args: " in text and self.arguments is None:
             self._read_arguments(text, event.line)
         for index, found in self._spots.hits(text):

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 
 from vdoctor.model import Traceback
 
 START = re.compile(r"\s*(?:[+|] )*(?:\w[\w :]{0,40}: )?(?:Exception Group )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r'\s*\|?\s*File "(?P<file>[^"]{1,400})", line \d+(?:, in (?P<name>.{1,120}))?')
+_FRAME = re.compile(r'[ \t]{0,40}File "(?P<file>[^"]{1,400})", line \d+(?:, in (?P<name>.{1,120}))?')
 _EXCEPTION = re.compile(
-    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Warning|Timeout|Refused|OutOfMemory|Unavailable)?\w*)"
+    r"(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w*|(?:[A-Za-z_]\w*\.)+\w*error)"
     r"(?::\s?(?P<message>.*))?$",
     re.DOTALL,
 )
 _SURE = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Timeout|Unavailable|Failed)(?::|$)")
+# Python prints other exceptions with their module; "Loading: done" is a line of somebody else.
+_BUILTINS = frozenset(
+    [name for name, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)]
+    + ["ExceptionGroup", "BaseExceptionGroup"]
+)
 CHAIN = re.compile(r"(?:The above exception was the direct cause|During handling of the above exception, another)")
+# The lines of an exception group stand behind a ruler.
+_RULER = re.compile(r"\s*[|+] ?")
+# Ray repeats the remote traceback below this line: its own exception line follows.
+_REMOTE = re.compile(r"[\w.]*Ray\w*Error\([\w.]+\): ")
 # After the exception line its message may go on (pydantic, CUDA hints, compiler output): at most this long.
 _MAX_TAIL = 60
 
@@ -25,6 +35,8 @@ _OWNERS = (
     ("APIServer", frozenset({"run_server", "run_server_worker", "run_multi_api_server"})),
 )
 _MAX_FRAMES = 400
+#: So many lines of others may stand between the lines of a traceback that carries no process tag.
+_MAX_STRAYS = 4
 _KEEP_FIRST, _KEEP_LAST = 200, 200
 
 
@@ -41,18 +53,32 @@ class Block:
         self.exception = ""
         self.message = ""
         self.tail = 0
+        self.grouped = False
+        self._strays = 0
         self._after_frame = False
 
     def accept(self, line: int, text: str) -> bool:
         """Take the next line of the same writer; False when it does not belong to the block."""
+        if self.grouped:
+            text = _RULER.sub("", text, count=1)
         if not self.exception:
             if not self._body(text):
+                self.stray()
                 return False
             self.exception_line = line
         elif not self._continues(text):
             return False
         self.last_line = line
         return True
+
+    def stray(self) -> None:
+        """A line of something else came in between."""
+        self._strays += 1
+
+    @property
+    def complete(self) -> bool:
+        """No more lines can belong to it: its end was seen, or too much else was written."""
+        return bool(self.exception) or self._strays > _MAX_STRAYS
 
     def freeze(self) -> Traceback:
         return Traceback(
@@ -74,12 +100,14 @@ class Block:
             return True
         # The source line below a frame; pasted logs often lost its indentation.
         source, self._after_frame = self._after_frame, False
-        if not text or text[0] in " \t|+^~.":
+        if not text or text[0] in " \t|+^~.)]}" or _REMOTE.match(text):
             return True
         if source and not _SURE.match(text):
             return True
         found = _EXCEPTION.match(text)
-        if found is None:
+        if found is None or not ("." in found["type"] or found["type"] in _BUILTINS or _SURE.match(text)):
+            return False
+        if self._strays and not _SURE.match(text):
             return False
         self.exception = found["type"]
         self.message = (found["message"] or "").strip()
@@ -87,7 +115,8 @@ class Block:
 
     def _continues(self, text: str) -> bool:
         self.tail += 1
-        return self.tail <= _MAX_TAIL and not CHAIN.match(text)
+        # In a ticket prose follows the fence.
+        return self.tail <= _MAX_TAIL and not CHAIN.match(text) and not text.startswith("```")
 
 
 def owner(frames: list[str]) -> str | None:
@@ -112,16 +141,18 @@ class BlockAssembler:
         if START.match(text):
             self._count += 1
             block = Block(self._count, line, process)
+            block.grouped = text.lstrip()[:1] in ("|", "+")
             self.blocks[block.number] = block
             self._forget()
             self._open[key] = block
             return block.number
-        block_or_none = self._open.get(key)
-        if block_or_none is None:
+        open_block = self._open.get(key)
+        if open_block is None or open_block.number not in self.blocks:
             return None
-        if block_or_none.accept(line, text):
-            return block_or_none.number
-        del self._open[key]
+        if open_block.accept(line, text):
+            return open_block.number
+        if open_block.complete:
+            del self._open[key]
         return None
 
     def _forget(self) -> None:
@@ -131,5 +162,9 @@ class BlockAssembler:
             self.blocks.pop(old, None)
 
     def interrupt(self, key: object) -> None:
-        """The writer began something else (a record of another place): its block is complete."""
-        self._open.pop(key, None)
+        """The writer, or another one without a tag, began something else (a record of another place)."""
+        block = self._open.get(key)
+        if block is not None:
+            block.stray()
+            if block.complete:
+                del self._open[key]

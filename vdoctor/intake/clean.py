@@ -9,7 +9,7 @@ import re
 # A pasted log often lost the escape byte itself and kept "[1;36m": only colour codes are taken then.
 _SEQUENCES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?:[@-~]|$)"
-    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-~]"
     r"|\[(?:0|[01];3[0-9]|3[0-9]|0;0|1)m(?=[(\w\x1b\s]|\[?\w+\.py|$)"
 )

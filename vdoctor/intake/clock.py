@@ -6,6 +6,8 @@ import re
 from datetime import datetime, timezone
 
 _DAY = 86_400.0
+#: Where 29 February begins and ends in short_seconds: most years have none.
+_LEAP_DAY, _MARCH = 59 * _DAY, 60 * _DAY
 _SHORT = re.compile(r"(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)")
 
 
@@ -52,6 +54,7 @@ class Clock:
         self._now: float | None = None
         self._shift: dict[str, float] = {}
         self._kind: str | None = None
+        self._own: float | None = None
 
     def read(self, arrived: float | None, shipped: float | None, own: str | None) -> float | None:
         """Seconds on this log's time line; None before the first stamp."""
@@ -63,8 +66,13 @@ class Clock:
     def _advance(self, kind: str, value: float) -> float:
         if kind != self._kind:
             self._kind = kind
-            if kind not in self._shift:
-                self._shift[kind] = 0.0 if self._now is None else self._now - value
+            # A new source starts now; one that returns must not lead back.
+            level = 0.0 if self._now is None else self._now - value
+            self._shift[kind] = max(self._shift.get(kind, level), level)
+        if kind == "own":
+            if self._own is not None and self._own < _LEAP_DAY and _MARCH <= value < self._own + 30 * _DAY:
+                self._shift[kind] -= _DAY
+            self._own = value
         now = value + self._shift[kind]
         # The year ends between two lines: vLLM's stamps fall back by a year.
         if kind == "own" and self._now is not None and now < self._now - 300 * _DAY:

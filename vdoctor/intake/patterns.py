@@ -58,6 +58,8 @@ def _candidates(tree: Any) -> list[frozenset[str]]:
         if op is sre_constants.AT:
             continue
         end_run()
+        if op is sre_constants.SUBPATTERN and argument[1] & re.IGNORECASE:
+            continue
         if op in _GROUPS:
             found.extend(_candidates(argument[-1] if op is sre_constants.SUBPATTERN else argument))
         elif op is sre_constants.BRANCH:

@@ -55,7 +55,7 @@ _SHIPPERS = tuple(
     )
 )
 # k9s and similar viewers draw a frame around the text.
-_FRAME = re.compile(r"^│ ?(.*?)\s*│?$")
+_FRAME = re.compile(r"│ ?([^│]*)│?$")
 
 # The tag may nest brackets: (MapWorker(MapBatches(Stage)) pid=1). One level is enough in the wild.
 _TAG = re.compile(
@@ -104,7 +104,7 @@ def _shipper(text: str) -> tuple[float | None, str] | None:
     first = text[0]
     if first == "│":
         framed = _FRAME.match(text)
-        return (None, framed[1]) if framed else None
+        return (None, framed[1].rstrip()) if framed else None
     # Most lines of a plain vLLM log start with a level and a date: leave at once.
     if first in "IWDEC" and text[:4] in ("INFO", "WARN", "DEBU", "ERRO", "CRIT") and not _is_iso(text):
         return None

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from vdoctor.intake import record as records
 from vdoctor.intake.bars import bars
-from vdoctor.intake.blocks import BlockAssembler
+from vdoctor.intake.blocks import START, BlockAssembler
 from vdoctor.intake.clean import clean
 from vdoctor.intake.clock import Clock, iso_seconds
 from vdoctor.intake.prefix import strip
@@ -24,10 +24,16 @@ class EventReader:
         """Events of the next lines, in order; empty lines give none unless a traceback goes on."""
         events: list[Event] = []
         for line in lines:
-            shown = clean(line.text)
-            parts = records.split_inner(shown)
-            for part in parts:
-                events.extend(self._events(line, part, part if len(parts) > 1 else shown))
+            # JSON is unpacked before it is cleaned: its strings hold escapes of their own.
+            unpacked = records.unpack_json(line.text) if line.text[:1] == "{" else None
+            if not unpacked:
+                events.extend(self._events(line, clean(line.text)))
+                continue
+            text, stamp, outer = unpacked
+            sent = iso_seconds(stamp) if stamp else None
+            # A JSON formatter keeps a message of several lines, traceback included, in one.
+            for part in text.split("\n"):
+                events.extend(self._events(line, clean(part), sent, outer))
         return events
 
     def traceback(self, number: int) -> Traceback:
@@ -38,34 +44,32 @@ class EventReader:
         """All blocks that are kept: the first and the latest few hundred, in order."""
         return [block.freeze() for block in self._blocks.blocks.values()]
 
-    def _events(self, line: Line, text: str, shown: str) -> list[Event]:
-        unpacked = records.unpack_json(text) if text[:1] == "{" else None
-        json_time: float | None = None
-        record: records.Record | None = None
-        if unpacked:
-            text, stamp, record = unpacked
-            json_time = iso_seconds(stamp) if stamp else None
-            text = clean(text)
+    def _events(
+        self, line: Line, text: str, sent: float | None = None, outer: records.Record | None = None
+    ) -> list[Event]:
+        return [event for part in records.split_inner(text) for event in self._read(line, part, sent, outer)]
+
+    def _read(self, line: Line, text: str, sent: float | None, outer: records.Record | None) -> list[Event]:
         stripped = strip(text)
-        record = record or records.parse(stripped.text)
+        record = records.parse(stripped.text)
         process, pid, rank = stripped.process, stripped.pid, stripped.rank
-        message = stripped.text
-        if record:
-            message = record.message
-            if record.process and record.process != "MainProcess":
-                process, pid = record.process, record.pid
-            if message.startswith("("):
-                inner = strip(message)
-                message = inner.text
-        time = self._clock.read(line.arrived, stripped.time or json_time, record.stamp if record else None)
-        block = self._block(line.no, message, record, process, pid)
-        found = bars(message) if block is None else []
+        if outer and not (record and record.stamp):
+            record = outer._replace(message=text)
+            if outer.process and outer.process != "MainProcess":
+                process, pid = outer.process, outer.pid
+        message = record.message if record else stripped.text
+        if record and message.startswith("("):
+            message = strip(message).text
+        time = self._clock.read(line.arrived, stripped.time or sent, record.stamp if record else None)
+        found = bars(message)
+        # Bars are drawn by others than the writer of a traceback that they interrupt.
+        block = None if found else self._block(line.no, message, record, process, pid)
         kind: EventKind = "traceback" if block is not None else "record" if record else "text"
         base = Event(
             line.no,
             kind,
             message,
-            shown,
+            text,
             process,
             pid,
             rank,
@@ -82,12 +86,14 @@ class EventReader:
     def _block(
         self, no: int, message: str, record: records.Record | None, process: str | None, pid: int | None
     ) -> int | None:
+        if record and record.source == "uvicorn":
+            # Only the first line of a traceback has uvicorn's header.
+            return self._blocks.place((process, pid, None), no, message, process) if START.match(message) else None
         # logger.exception copies the header to every line of a traceback: file and level tell it apart.
         place = (record.source, record.level) if record else None
-        key = (process, pid, place)
-        if record and place != ("uvicorn", record.level):
+        if record:
             self._blocks.interrupt((process, pid, None))
-        return self._blocks.place(key, no, message, process)
+        return self._blocks.place((process, pid, place), no, message, process)
 
 
 def _with_bar(base: Event, bar: Bar) -> Event:

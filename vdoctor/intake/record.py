@@ -54,7 +54,8 @@ def parse(text: str) -> Record | None:
 def unpack_json(text: str) -> tuple[str, str | None, Record | None] | None:
     """A JSON log line: docker's json-file driver or a JSON formatter.
 
-    Returns (text, ISO time, record); the record is None when the payload is a plain line.
+    Returns (text, ISO time, record); the record is None when the payload is a plain line. The text of
+    a record may have several lines: a formatter puts the traceback into a key of its own.
     """
     if not (text.startswith("{") and text.rstrip().endswith("}")):
         return None
@@ -72,10 +73,13 @@ def unpack_json(text: str) -> tuple[str, str | None, Record | None] | None:
     level = (_text(data, "levelname", "level", "severity") or "INFO").upper()
     level = {"WARN": "WARNING", "FATAL": "CRITICAL"}.get(level, level)
     stamp = _text(data, "asctime", "time", "timestamp")
-    pid = data.get("process") if isinstance(data.get("process"), int) else None
+    pid = data.get("process")
+    pid = pid if isinstance(pid, int) and not isinstance(pid, bool) else None
     process = _text(data, "processName")
     source = _text(data, "filename", "fileinfo", "name")
-    return message, stamp, Record(level, None, source, message, process, pid)
+    trace = _text(data, "exc_info", "exception", "stack_trace", "traceback")
+    text = message if trace is None else f"{message}\n{trace}"
+    return text.rstrip("\n"), stamp, Record(level, None, source, message, process, pid)
 
 
 def split_inner(text: str) -> list[str]:

@@ -60,6 +60,7 @@ CAUSES: dict[str, str] = {
     "dist.nccl-cuda-error": "NCCL unhandled cuda error / invalid usage",
     "dist.nccl-system-error": "unhandled system error / other NCCL error not otherwise explained",
     "dist.network-interface": "wrong NIC, gloo/NCCL socket ifname, nodes can't reach each other, IB/RDMA",
+    "dist.p2p-hang": "hang after 'using nccl==' / custom all-reduce / P2P on PCIe, IOMMU/ACS",
     "dist.port-in-use": "distributed init port already used",
     "dist.ray": "Ray placement group, resources, version or node problems",
     "dist.shm-attach": "attaching (not creating) a shared-memory segment fails: peer died or /dev/shm is private",

@@ -64,6 +64,14 @@ class Fields:
             return False
         return value
 
+    def count(self, name: str) -> int:
+        """A whole number of 1 to 12, 1 when absent."""
+        value = self._table.get(name, 1)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 12:
+            self._faults.add(self._at(name), f"must be a whole number of 1 to 12, not {value!r}")
+            return 1
+        return value
+
     def texts(self, name: str, *, choices: tuple[str, ...] = ()) -> tuple[str, ...]:
         """A list of strings."""
         value = self._table.get(name, [])

@@ -120,7 +120,7 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
         table,
         key,
         faults,
-        "regex stack not_stack process level phases ends last like gives set confidence",
+        "regex stack not_stack process level phases ends last like gives set confidence repeats",
     )
     regex = fields.text("regex")
     literals: tuple[str, ...] = ()
@@ -163,6 +163,7 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
         gives=gives,
         set=given,
         confidence=cast("Confidence | None", fields.text("confidence", choices=CONFIDENCES)),
+        repeats=fields.count("repeats"),
         literals=literals,
     )
 

@@ -56,7 +56,7 @@ def evaluate(
     `derive` adds the facts that follow from a rule's own captures.
     """
     by_rule: dict[str, list[Hit]] = {}
-    for hit in hits:
+    for hit in _often_enough(hits):
         by_rule.setdefault(hit.rule.id, []).append(hit)
     matches: list[Match] = []
     undecided: list[NotEvaluated] = []
@@ -75,6 +75,13 @@ def evaluate(
             gaps = tuple(dict.fromkeys(name for when in rule.whens for name in missing(when, merged)))
             undecided.append(NotEvaluated(rule.cause, gaps))
     return matches, undecided
+
+
+def _often_enough(hits: list[Hit]) -> list[Hit]:
+    counts: dict[int, int] = {}
+    for hit in hits:
+        counts[id(hit.signal)] = counts.get(id(hit.signal), 0) + 1
+    return [hit for hit in hits if counts[id(hit.signal)] >= hit.signal.repeats]
 
 
 def rank(matches: list[Match]) -> list[Finding]:

@@ -28,7 +28,7 @@ class Signal:
     `regex` is searched in one message (prefixes and log header removed). `stack` and `not_stack`
     are searched in the function names of the traceback around it, joined by newlines, outermost first.
     `ends` lists steps: the signal holds when the log ends there with nothing else wrong; `last` is
-    then searched in the last marker line. `like` is the nearest-text match for unknown errors.
+    then searched in the last marker line. `repeats`: the line must come so often. `like` is the nearest-text match for unknown errors.
     """
 
     regex: str | None = None
@@ -43,6 +43,7 @@ class Signal:
     gives: Mapping[str, str] | None = None
     set: Mapping[str, FactValue] | None = None
     confidence: Confidence | None = None
+    repeats: int = 1
     literals: tuple[str, ...] = ()
 
 

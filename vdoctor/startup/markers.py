@@ -169,6 +169,15 @@ def step_of_stack(frames: tuple[str, ...]) -> str | None:
     return None
 
 
+_METHOD = re.compile(r"(?:processing|executing|Invocation of) (?:method )?(\w+)")
+
+
+def step_of_method(text: str) -> str | None:
+    """The step of a remote call that a message names (`Exception in worker ... while processing method load_model`)."""
+    found = _METHOD.search(text) if "method" in text else None
+    return step_of_stack((found[1],)) if found else None
+
+
 @functools.lru_cache(maxsize=1)
 def _line_patterns() -> PatternSet:
     return PatternSet([marker.pattern for marker in MARKERS])

@@ -56,7 +56,9 @@ class Timeline:
         self.furthest: str | None = None
         self.last_marker: str = ""
         self.ready = False
+        self.ready_line: int | None = None
         self.shutdown_line: int | None = None
+        self.progress_line = 0
         self.starts = 0
         self.seen = 0
 
@@ -103,6 +105,7 @@ class Timeline:
             self._close_others(event)
         if marker.role == "ready" or (marker.role == "serving" and step == "runtime.serving"):
             self.ready = True
+            self.ready_line = self.ready_line or event.line
         return step
 
     def _may_serve(self) -> bool:
@@ -120,7 +123,7 @@ class Timeline:
         for track in self._tracks.values():
             self._close(track, self.now, event.line)
         self._first.clear()
-        self.furthest, self.ready, self.shutdown_line = None, False, None
+        self.furthest, self.ready, self.ready_line, self.shutdown_line = None, False, None, None
         self._kv_sized = False
 
     def _profiling(self) -> bool:
@@ -192,6 +195,7 @@ class Timeline:
         elif track.open is None or self._moves_on(track.open.step, step):
             self._close(track, at, event.line)
             track.open = _Open(step, at, event.line, event.line)
+            self.progress_line = event.line
         else:
             track.open.last_line = event.line
         if self.furthest is None or _ORDER[step] > _ORDER[self.furthest]:
@@ -239,11 +243,17 @@ class Timeline:
     # ------------------------------------------------------------------ answers
 
     def step_at(self, event: Event) -> str | None:
-        """The step of the process that wrote this event, else how far the server has come."""
+        """The step of the process that wrote this event, else how far the server has come.
+
+        Ranks go in step and most lines are printed by the first one alone, and a parent waits for its children:
+        the most advanced process at or below the writer speaks for all of them.
+        """
         if event.process:
-            own = self._step_of(event.pid if event.pid is not None else event.process)
-            if own and phase_of(own) != "launch":
-                return own
+            role = depth(event.process)
+            own = [t.open.step for t in self._tracks.values() if t.open and depth(t.name) >= role]
+            step = max(own, key=_ORDER.__getitem__, default=None)
+            if step and phase_of(step) != "launch":
+                return step
         return self.furthest
 
     def spans(self) -> tuple[Span, ...]:
