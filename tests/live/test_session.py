@@ -60,7 +60,7 @@ ENDS = st.none() | st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(entries=st.lists(CHUNKS | SAMPLES, max_size=12), end=ENDS, chunk=st.none() | st.integers(1, 9))
 def test_replay_gives_what_was_seen_while_it_was_recorded(
     tmp_path_factory: pytest.TempPathFactory,

@@ -27,6 +27,8 @@ class _Spot(NamedTuple):
     facts: dict[str, tuple[str, Callable[[str], FactValue]]]
 
 
+# Anchored: the line is long, and a search from every place in it would be slow.
+_CONFIG = r"^.{0,120}?LLM engine \(v[^)]{1,80}\) with config: "
 _NUMBER = r"-?\d+(?:\.\d+)?"
 
 _SPOTS: tuple[_Spot, ...] = (
@@ -35,9 +37,9 @@ _SPOTS: tuple[_Spot, ...] = (
     _Spot(r"Initializing an? (?:V[01] )?LLM engine \(v(?P<a>[^)]+)\)", {"a": ("vllm.version", str)}),
     _Spot(r"Initializing (?P<a>an?(?: V[01])?) LLM engine \(v", {"a": ("vllm.generation", _generation)}),
     _Spot(r"vLLM Version\s*:\s*(?P<a>\d+\.\d+\.\S+)", {"a": ("vllm.version", str)}),
-    _Spot(r"LLM engine .* with config: model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
-    _Spot(r"LLM engine .*tensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),
-    _Spot(r"LLM engine .*[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
+    _Spot(_CONFIG + r"model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
+    _Spot(_CONFIG + r".*?\btensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),
+    _Spot(_CONFIG + r".*?[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
     _Spot(r"Starting to load model (?P<a>\S+?)\.\.\.", {"a": ("model.name", str)}),
     _Spot(r"Resolved architecture: (?P<a>\w+)", {"a": ("model.architecture", str)}),
     _Spot(r"(?:Using max model len) (?P<a>\d+)", {"a": ("model.max_len", int)}),

@@ -41,6 +41,7 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"vLLM API server version \S+", "launch.config", "banner"),
     _mark(r"▄▄ ▄█ █     █     █ ▀▄▀ █  version \S+", "launch.config", "banner"),
     _mark(r"^(?:non-default )?args: (?:Namespace\(|\{)", "launch.config"),
+    _mark(r"Started engine process with PID \d+", "launch.engine_start"),
     _mark(r"Initializing an? (?:V[01] )?LLM engine \(v\S+\) with config", "launch.engine_start"),
     # --- workers find each other
     _mark(r"world_size=\d+ rank=\d+ local_rank=\d+ distributed_init_method=", "launch.distributed_init"),
@@ -50,7 +51,7 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"Waiting for creating a placement group of specs", "launch.distributed_init"),
     # --- weights
     _mark(r"Starting to load model ", "weight_load.init"),
-    _mark(r"Loading model from scratch\.\.\.", "weight_load.init"),
+    _mark(r"Loading model from scratch\.\.\.|Loading weights inplace\.\.\.", "weight_load.init"),
     _mark(r"Initializing model took [\d.]+ seconds", "weight_load.read", ended="weight_load.init"),
     _mark(
         r"Time spent downloading weights for .*: (?P<took>[\d.]+) seconds",
@@ -86,13 +87,14 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"Memory profiling takes [\d.]+ seconds", "kv_init.allocate", ended="kv_init.profile"),
     _mark(r"Memory profiling results: ", "kv_init.allocate", ended="kv_init.profile"),
     _mark(r"Available KV cache memory: -?[\d.]+ Gi?B", "kv_init.allocate", "kv_sized", ended="kv_init.profile"),
+    _mark(r"Applying persisted startup plan", "kv_init.allocate"),
     _mark(r"as specified by kv_cache_memory_bytes config and skipped memory profiling", "kv_init.allocate", "kv_sized"),
     _mark(r"Explicitly set \([\d.]+/[\d.]+\) GiB for KV cache", "kv_init.allocate", "kv_sized"),
     _mark(r"(?:GPU|CPU|XPU|TPU|HPU) KV cache size: [\d,]+ tokens", "kv_init.allocate", "kv_sized"),
     _mark(r"# \w+ blocks: \d+", "kv_init.allocate", "kv_sized"),
     # --- kernel warm-up and CUDA graphs
-    _mark(r"Warming up FlashInfer attention", "graph_capture.warmup"),
-    _mark(r"(?:Running|Using) FlashInfer (?:managed )?autotune", "graph_capture.warmup"),
+    _mark(r"Warming up [\w ]+ (?:attention|kernels|compile_units)", "graph_capture.warmup"),
+    _mark(r"FlashInfer (?:managed )?autotune (?:with \d|cache)", "graph_capture.warmup"),
     _mark(r"Compile and warming up model for size \d+", "graph_capture.warmup"),
     _mark(r"JIT kernel warmup starting", "graph_capture.warmup"),
     _mark(r"Capturing (?:the model for CUDA graphs|cudagraphs for decoding)", "graph_capture.capture"),
