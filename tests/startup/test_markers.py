@@ -126,6 +126,8 @@ SAMPLES = {
     ],
     "graph_capture.capture": [
         "Capturing the model for CUDA graphs. This may lead to unexpected consequences if the model is not static.",
+        # a bar that the log cuts off
+        "Capturing CUDA graphs (decode, FULL):   0%|          | 0/35 [00:00<",
         "Capturing cudagraphs for decoding. This may lead to unexpected consequences if the model is not static.",
     ],
     "graph_capture.sampler": [
@@ -268,9 +270,7 @@ def test_other_bars_are_no_markers(text: str) -> None:
 def test_every_marker_has_a_sample_here() -> None:
     found = [find(text) for _, text in ALL]
     used = {match[0] for match in found if match}
-    assert [
-        marker.pattern for marker in MARKERS if marker not in used and marker.pattern != "Capturing CUDA graph"
-    ] == []
+    assert [marker.pattern for marker in MARKERS if marker not in used] == []
     assert {match[0] for _, line in ALL_BARS if (match := find_bar(bars(line)[0].desc))} == set(BARS)
 
 

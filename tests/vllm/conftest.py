@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from watched import RealVllm
+
+from tests.vllm.watched import RealVllm
 
 TOOL = Path(__file__).parents[2] / "tools" / "real_vllm.py"
 # Installing takes minutes where packages are near; a slow line may need longer.

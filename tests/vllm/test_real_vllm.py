@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from watched import STOP_TIMEOUT_S, RealVllm, Watched, WorkerKiller, analyze, free_port, watching
+
+from tests.vllm.watched import STOP_TIMEOUT_S, RealVllm, Watched, WorkerKiller, analyze, free_port, watching
 
 pytestmark = pytest.mark.vllm
 

@@ -16,6 +16,7 @@ from vdoctor.commands.examine import (
     verdict_status,
 )
 from vdoctor.errors import UserError
+from vdoctor.intake.clean import clean
 from vdoctor.intake.files import inputs
 from vdoctor.launch import options as option_tables
 from vdoctor.live.session import is_session
@@ -65,5 +66,5 @@ def analyze(
 
 
 def _complain(error: UserError) -> bool:
-    print(f"vdoctor: {error.what}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
+    print(f"vdoctor: {clean(error.what)}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
     return True

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
+from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch.command import parse
@@ -54,7 +55,7 @@ def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose:
     from vdoctor.report.text import render as render_text
 
     texts: Iterator[str] = (
-        (f"== {report.source.name}\n" if len(reports) > 1 else "")
+        (f"== {clean(report.source.name)}\n" if len(reports) > 1 else "")
         + render_text(report, lang=lang, color=color, width=width, verbose=verbose)
         for report in reports
     )

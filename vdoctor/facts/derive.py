@@ -90,6 +90,17 @@ def _higher(v: dict[str, FactValue]) -> FactValue | None:
     return value if free is None or not total or value <= free / total else None
 
 
+@_derived("kv.estimated_len", "model.max_len", "mem.kv_needed_gib", "mem.kv_available_gib")
+def _estimated_len(v: dict[str, FactValue]) -> FactValue | None:
+    """Releases that print no estimate: the cache of one request grows in proportion to its length."""
+    length, needed, available = (
+        _number(v[name]) for name in ("model.max_len", "mem.kv_needed_gib", "mem.kv_available_gib")
+    )
+    if not length or not needed or not available or not 0 < available < needed:
+        return None
+    return int(length * available / needed)
+
+
 @_derived("kv.fit_len", "kv.estimated_len")
 def _fit_len(v: dict[str, FactValue]) -> FactValue | None:
     """vLLM's estimate is exact for its blocks; a round number below it survives small changes of free memory."""

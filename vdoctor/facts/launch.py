@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Fact, FactValue, Launch
 
@@ -52,5 +54,7 @@ def _convert(text: str, kind: type) -> FactValue | None:
     try:
         value = kind(text)
     except ValueError:
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +14,15 @@ from vdoctor.model import Event, Fact, FactValue
 
 def _int(text: str) -> int:
     return int(text.replace(",", ""))
+
+
+def _converted(convert: Callable[[str], FactValue], text: str) -> FactValue | None:
+    """None for digits that are no number: a hostile or damaged line states nothing."""
+    try:
+        value = convert(text)
+    except ValueError:
+        return None
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _generation(text: str) -> str:
@@ -40,6 +50,7 @@ _SPOTS: tuple[_Spot, ...] = (
     _Spot(_CONFIG + r"model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
     _Spot(_CONFIG + r".*?\btensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),
     _Spot(_CONFIG + r".*?[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
+    _Spot(r"LLM engine .*device_config=(?P<a>[a-z]+)", {"a": ("launch.device", str)}),
     _Spot(r"Starting to load model (?P<a>\S+?)\.\.\.", {"a": ("model.name", str)}),
     _Spot(r"Resolved architecture: (?P<a>\w+)", {"a": ("model.architecture", str)}),
     _Spot(r"(?:Using max model len) (?P<a>\d+)", {"a": ("model.max_len", int)}),
@@ -108,8 +119,9 @@ class LogFacts:
             self._read_arguments(text, event.line)
         for index, found in self._spots.hits(text):
             for group, (name, convert) in _SPOTS[index].facts.items():
-                if name not in self.facts:
-                    self.facts[name] = Fact(convert(found[group]), f"log:{event.line}")
+                value = None if name in self.facts else _converted(convert, found[group])
+                if value is not None:
+                    self.facts[name] = Fact(value, f"log:{event.line}")
 
     def _read_arguments(self, text: str, line: int) -> None:
         arguments = parse_arguments(text)
@@ -118,5 +130,7 @@ class LogFacts:
         self.arguments = arguments if text.startswith("non-default") else None
         for name, fact in _ARGUMENTS.items():
             value = arguments.get(name)
+            if isinstance(value, float) and not math.isfinite(value):
+                continue
             if isinstance(value, str | int | float) and value != "" and fact not in self.facts:
                 self.facts[fact] = Fact(value, f"log:{line}")

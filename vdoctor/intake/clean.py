@@ -13,11 +13,11 @@ _SEQUENCES = re.compile(
     r"|\x1b[ -/]*[0-~]"
     r"|\[(?:0|[01];3[0-9]|3[0-9]|0;0|1)m(?=[(\w\x1b\s]|\[?\w+\.py|$)"
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Remove terminal control sequences, control characters and direction marks from one line."""
+    """Remove terminal control sequences, control characters, direction marks and half characters from one line."""
     printable = text.isprintable()
     if "\x1b" in text or "[0" in text or "[3" in text or "[1" in text or not (printable or text.isascii()):
         text = _SEQUENCES.sub("", text)

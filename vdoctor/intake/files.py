@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import lzma
 import os
 import stat
 import tarfile
@@ -22,6 +23,8 @@ MAX_UNPACKED = 8 << 30
 #: deflate reaches 1032 to 1; a log of repeated lines about 100 to 1. Checked after the first 64 MiB.
 MAX_RATIO = 400
 _SNIFF = 8192
+#: White space and byte-order marks.
+_BLANK = b" \t\r\n\x0b\x0c\xef\xbb\xbf\xff\xfe"
 _LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".jsonl", ".gz", ".zst", ".zip", ".tgz", ".tar")
 _MAX_FILES = 10_000
 
@@ -62,7 +65,7 @@ def check_text(name: str, chunks: Iterator[bytes]) -> Iterator[bytes]:
         head += chunk
         if len(head) >= _SNIFF:
             break
-    if not head.strip():
+    if not head.strip(_BLANK):
         raise UserError(f"{name}: is empty", "give a log with output in it")
     if _binary(head[:_SNIFF]):
         raise UserError(f"{name}: is a binary file, not a log", "give the text that the server printed")
@@ -82,12 +85,25 @@ def _folder(place: Path) -> list[Input]:
             # Beside a log of a case or session lie its labels and samples, not logs.
             if name == "samples.jsonl" or (name.endswith(".ts.txt") and (path.parent / "log.txt").exists()):
                 continue
-            found.extend(_file(path))
+            found.extend(_readable(path))
             if len(found) > _MAX_FILES:
                 raise UserError(f"{place}: more than {_MAX_FILES} logs", "analyse its subfolders one by one")
     if not found:
         raise UserError(f"{place}: no logs in this folder", f"looked for: {' '.join('*' + s for s in _LOG_SUFFIXES)}")
     return found
+
+
+def _readable(path: Path) -> list[Input]:
+    """The logs of a file; one that is damaged says so when its turn comes, and hides no other."""
+    try:
+        return _file(path)
+    except UserError as error:
+        return [Input(str(path), lambda error=error: _refusal(error), path)]  # type: ignore[misc]
+
+
+def _refusal(error: UserError) -> Iterator[bytes]:
+    raise error
+    yield
 
 
 def _file(path: Path) -> list[Input]:
@@ -136,7 +152,7 @@ def _guard(name: str, packed: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
                     f"{name}: unpacks to far more than a log of its size", "unpack it yourself and give the text"
                 )
             yield chunk
-    except (EOFError, zlib.error, gzip.BadGzipFile, tarfile.TarError, zipfile.BadZipFile) as error:
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile) as error:
         if not total:
             raise UserError(f"{name}: is damaged: {error}") from None
 

@@ -60,14 +60,14 @@ _FRAME = re.compile(r"│ ?([^│]*)│?$")
 # The tag may nest brackets: (MapWorker(MapBatches(Stage)) pid=1). One level is enough in the wild.
 _TAG = re.compile(
     r"\((?P<name>[A-Za-z_](?:[^()\n]|\((?:[^()\n]|\([^()\n]*\))*\)){0,120}?)"
-    r"(?:\s+rank=(?P<rank>\d+))?,?\s+pid=(?P<pid>\d+)(?:,\s*ip=[\w.:\-]+)?\)\s?"
+    r"(?:\s+rank=(?P<rank>\d{1,9}))?,?\s+pid=(?P<pid>\d{1,18})(?:,\s*ip=[\w.:\-]+)?\)\s?"
 )
 # Ray shows a line that many actors print once, with a count behind it.
 _REPEATED = re.compile(r" ?\[repeated \d+x across cluster\].*$")
 _AUTOSCALER = re.compile(r"\(autoscaler \+[\dhms]+\)\s?")
 # torch prints the rank of a process that dies in front of its traceback.
-_RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d+)\]:\s?(?=\[|Traceback|  |\S+(?:Error|Exception)|$)")
-_RANKED_NAME = re.compile(r"(?:^|_)TP(\d+)")
+_RANK = re.compile(r"\[(?:rank|default)(?P<rank>\d{1,9})\]:\s?(?=\[|Traceback|  |\S+(?:Error|Exception)|$)")
+_RANKED_NAME = re.compile(r"(?:^|_)TP(\d{1,9})")
 
 #: Tag names that several processes share: they are told apart by rank or pid.
 _SHARED = frozenset({"VllmWorkerProcess", "VllmWorker", "RayWorkerWrapper", "RayWorkerProc", "RayWorkerVllm"})

@@ -21,7 +21,7 @@ class Record(NamedTuple):
 # V0 prints `file.py:12] text`, later `[file.py:12] text`; $VLLM_LOGGING_PREFIX may stand in front.
 _VLLM = re.compile(
     r"(?P<prefix>\S{0,40}?)(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\s+"
-    r"(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?\s+\[?(?P<source>[\w./\-]+):(?P<no>\d+)\]\s?(?P<text>.*)$",
+    r"(?:(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?\s+)?\[?(?P<source>[\w./\-]+):(?P<no>\d+)\]\s?(?P<text>.*)$",
     re.DOTALL,
 )
 _UVICORN = re.compile(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):\s{1,9}(?P<text>\S.*)$")

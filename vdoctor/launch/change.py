@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.words import end_of_options, is_option, normal, spells, width
 from vdoctor.model import Change, FlagValue, Launch
 
 
@@ -14,9 +17,10 @@ def apply(launch: Launch, change: Change, options: OptionTable, version: str | N
     bare command)."""
     if change.container and not launch.container:
         return None
+    editor = _Editor(options, version, model=not launch.program or launch.program[-1] == "serve")
     args = list(launch.args)
     for flag, value in change.flags.items():
-        args = _set_flag(args, flag, value, options, version)
+        args = editor.set(args, flag, value)
     launch = replace(launch, args=tuple(args))
     if change.env:
         launch = _set_env(launch, change.env)
@@ -25,69 +29,89 @@ def apply(launch: Launch, change: Change, options: OptionTable, version: str | N
     return launch
 
 
-def _set_flag(args: list[str], flag: str, value: FlagValue, options: OptionTable, version: str | None) -> list[str]:
-    """Replace the option where it stands (its last occurrence counts for argparse), else append it."""
-    spots = [at for at, word in enumerate(args) if _same(word, flag, options, version)]
-    result = list(args)
-    for at in reversed(spots):
-        last = at == spots[-1]
-        width = _width(result, at, options, version)
-        if value is None or not last:
-            del result[at : at + width]
-        elif value is True:
-            result[at : at + width] = [flag]
-        elif "=" in result[at]:
-            result[at] = f"{result[at].partition('=')[0]}={value}"
-        else:
-            result[at : at + width] = [result[at], str(value)]
-    if not spots and value is not None:
-        result += [flag] if value is True else [flag, str(value)]
-    return result
+class _Editor:
+    """Sets options among the words of one server; `model`: the model may be a bare word."""
+
+    def __init__(self, options: OptionTable, version: str | None, model: bool) -> None:
+        self._options = options
+        self._version = version
+        self._model = model
+
+    def set(self, args: list[str], flag: str, value: FlagValue) -> list[str]:
+        """Replace the option where it stands (its last occurrence counts for argparse), else add it."""
+        end = end_of_options(args)
+        spots = [at for at, word in enumerate(args[:end]) if spells(word, flag, self._options, self._version)]
+        keyed = [at for at in spots if _key_of(args[at]) and not _key_of(flag)]
+        if value is not None and keyed:
+            return self._set_keys(args, flag, value, args[keyed[-1]])
+        if value is None:
+            for at in reversed(spots):
+                del args[at : at + self._width(args, at)]
+            return args
+        if not spots:
+            args[end:end] = self._words(flag, value)
+            return args
+        for at in reversed(spots):
+            old = args[at : at + self._width(args, at)]
+            args[at : at + len(old)] = self._replace(old, flag, value) if at == spots[-1] else []
+        return args
+
+    def _set_keys(self, args: list[str], flag: str, value: FlagValue, word: str) -> list[str]:
+        """`--flag.key v` beats `--flag {..}`: the change is written key by key, too."""
+        keys = _object(value)
+        base = word.partition("=")[0].partition(".")[0]
+        if keys is None:
+            return self.set(self.set(args, flag, None), flag, value)
+        for key, setting in keys.items():
+            args = self.set(args, f"{base}.{key}", setting if isinstance(setting, str) else json.dumps(setting))
+        return args
+
+    def _replace(self, old: list[str], flag: str, value: FlagValue) -> list[str]:
+        name, equal, text = old[0].partition("=")
+        if value is True or _is_joined(old[0], self._options, self._version):
+            return self._words(flag, value)
+        before, after = _object(text if equal else old[-1]), _object(value)
+        if before is not None and after is not None:
+            value = json.dumps({**before, **after})
+        # "--no-x" cannot take a value; a negated spelling gives way to the positive one.
+        name = flag if name.startswith("--no-") and not flag.startswith("--no-") else name
+        words = self._words(name, value)
+        return [f"{words[0]}={words[1]}"] if equal and len(words) == 2 else words
+
+    def _words(self, flag: str, value: FlagValue) -> list[str]:
+        if value is True:
+            return [flag]
+        text = str(value)
+        option = self._options.lookup(flag, self._version) or self._options.lookup(flag, None)
+        if option is not None and option.kind == "many" and text[:1] not in ("{", "["):
+            return [flag, *text.split()]
+        # argparse would take the value for an option of its own.
+        return [f"{flag}={text}"] if is_option(text) else [flag, text]
+
+    def _width(self, args: list[str], at: int) -> int:
+        return width(args, at, self._options, self._version, self._model)
 
 
-def _normal(word: str) -> str:
-    """`--max_model_len=1` and `--max-model-len` are one option to vLLM's parser."""
-    name = word.partition("=")[0]
-    return "--" + name[2:].replace("_", "-") if name.startswith("--") else name
+def _key_of(word: str) -> str:
+    """`--flag.key=v` -> `key`."""
+    return word.partition("=")[0].partition(".")[2]
 
 
-def _same(word: str, flag: str, options: OptionTable, version: str | None) -> bool:
-    if not word.startswith("-") or word in ("-", "--") or _is_number(word):
-        return False
-    name = _normal(word)
-    if name == _normal(flag):
-        return True
-    left, right = options.lookup(name, version), options.lookup(flag, version)
-    return left is not None and right is not None and left.name == right.name
+def _is_joined(word: str, options: OptionTable, version: str | None) -> bool:
+    """`-O3`: the value is a part of the word."""
+    name = normal(word)
+    option = options.lookup(name, version)
+    return "=" not in word and option is not None and option.kind != "flag" and options.takes_value(name, version) is False
 
 
-def _width(args: list[str], at: int, options: OptionTable, version: str | None) -> int:
-    """Number of words of the option at `at`, its values included."""
-    if "=" in args[at]:
-        return 1
-    option = options.lookup(_normal(args[at]), version)
-    following = at + 1
-    if option is not None and option.kind == "flag":
-        return 1
-    if option is not None and option.kind == "many":
-        while following < len(args) and not _is_option(args[following]):
-            following += 1
-        return following - at
-    if following < len(args) and not _is_option(args[following]):
-        return 2
-    return 1
-
-
-def _is_number(word: str) -> bool:
+def _object(value: object) -> dict[str, Any] | None:
+    if not isinstance(value, str) or not value.lstrip().startswith("{"):
+        return None
     try:
-        float(word)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_option(word: str) -> bool:
-    return word.startswith("-") and len(word) > 1 and not _is_number(word)
+        found = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _set_env(launch: Launch, changes: Mapping[str, str | None]) -> Launch:
@@ -116,7 +140,8 @@ def _set_container_env(container: list[str], name: str, value: str | None) -> li
         if word in ("-e", "--env") and following.partition("=")[0] == name:
             skip = True
             continue
-        if word.startswith("--env=") and word[6:].partition("=")[0] == name:
+        joined = word[6:] if word.startswith("--env=") else word[2:] if word[:2] == "-e" else ""
+        if joined.removeprefix("=").partition("=")[0] == name:
             continue
         result.append(word)
     if value is not None:

@@ -12,36 +12,26 @@ from vdoctor.model import Launch
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl"})
-# `docker run` options without a value; every other one takes the next word unless it holds "=".
+# `docker run` options without a value; every other long one takes the next word unless it holds "=".
 _RUN_SWITCHES = frozenset(
-    [
-        "--rm",
-        "-d",
-        "--detach",
-        "-i",
-        "--interactive",
-        "-t",
-        "--tty",
-        "-it",
-        "-ti",
-        "-dit",
-        "-itd",
-        "-P",
-        "--publish-all",
-        "--privileged",
-        "--init",
-        "--read-only",
-        "--no-healthcheck",
-        "--oom-kill-disable",
-        "--sig-proxy",
-        "-q",
-        "--quiet",
-    ]
+    (
+        "--rm --detach --interactive --tty --publish-all --privileged --init --read-only --no-healthcheck "
+        "--oom-kill-disable --sig-proxy --quiet --replace --disable-content-trust"
+    ).split()
 )
+# Short switches may be joined ("-itd"), a value may stick to its letter ("-p8000:8000").
+_SHORT_SWITCHES = re.compile(r"-[ditPq]+$")
+_SHORT_WITH_VALUE = re.compile(r"-[ditPq]*[^ditPq\-]\S")
+# What a container is told to run instead of the server of its image: a program, not a model.
+_OTHER_PROGRAMS = re.compile(r"(?:\S*/)?(?:ba|da|z|k)?sh$|(?:\S*/)?(?:python[\d.]*|ray|torchrun|env|sleep|nvidia-smi|vllm)$")
+_WRAPPERS = frozenset({"sudo", "exec", "time", "nohup"})
+# Redirections, pipes and comments belong to the shell, not to the server; "<your model>" holds a place.
+_SHELL = re.compile(r"[|;]|&(?:$|[&>])|[\d&]?>|<(?!\w[^<>]*>$)|#")
 
 
 def parse(argv: Sequence[str]) -> Launch:
-    """Words of a command to a Launch; `print_words` gives the same words back.
+    """Words of a command to a Launch; `print_words` gives the same words back (less a leading `env`,
+    without which assignments mean the same).
 
     A command that starts no vLLM server that can be recognised (a script, `sh -c`) becomes a
     launch whose `args` are empty: it can be shown, but not edited.
@@ -57,10 +47,11 @@ def parse(argv: Sequence[str]) -> Launch:
     image = _image(words)
     container = tuple(words[: image + 1]) if image is not None else ()
     rest = words[len(container) :]
-    end = _program_end(rest)
+    # An image whose entry point is `vllm` is told to serve.
+    end = 1 if container and rest[:1] == ["serve"] else _program_end(rest)
     if end is None:
         # The official image starts the server itself: its words are the server's arguments.
-        end = 0 if container else len(rest)
+        end = 0 if container and not (rest and _OTHER_PROGRAMS.match(rest[0])) else len(rest)
     return Launch(tuple(env), container, tuple(rest[:end]), tuple(rest[end:]))
 
 
@@ -70,12 +61,16 @@ def parse_text(text: str) -> Launch | None:
         words = shlex.split(text, comments=False)
     except ValueError:
         return None
-    while words[:1] and words[0] in ("sudo", "exec", "time"):
+    while words and words[0] in _WRAPPERS:
         words = words[1:]
-    # Redirections and background marks belong to the shell, not to the server.
+        while words and re.match(r"-[EHSn]$", words[0]):
+            words = words[1:]
     for at, word in enumerate(words):
-        if word in ("|", "||", "&&", ";", "&") or re.match(r"\d?>{1,2}|\d>&\d", word):
+        if _SHELL.match(word):
             words = words[:at]
+            break
+        if word.endswith(";"):
+            words = [*words[:at], word.rstrip(";")]
             break
     return parse(words) if words else None
 
@@ -95,12 +90,20 @@ def from_arguments(arguments: Mapping[str, Any]) -> Launch | None:
         elif value is False:
             args.append("--no-" + name.replace("_", "-"))
         elif isinstance(value, list | tuple):
-            args += [flag, *(str(item) for item in value)]
-        elif isinstance(value, dict):
-            args += [flag, json.dumps(value)]
+            args += [flag, *map(_word, value)]
         else:
-            args += [flag, str(value)]
+            word = _word(value)
+            args += [f"{flag}={word}"] if word.startswith("-") and isinstance(value, str) else [flag, word]
     return Launch((), (), ("vllm", "serve"), tuple(args))
+
+
+def _word(value: object) -> str:
+    if isinstance(value, dict):
+        try:
+            return json.dumps(value)
+        except (TypeError, ValueError):
+            pass
+    return str(value)
 
 
 def words(launch: Launch) -> list[str]:
@@ -121,7 +124,11 @@ def print_text(launch: Launch) -> str:
 
 def editable(launch: Launch) -> bool:
     """Whether options can be changed: the server's own arguments are known."""
-    return bool(launch.args) or bool(launch.container) or launch.program[-1:] == ("serve",)
+    if not launch.program:
+        return bool(launch.container)
+    if launch.container and launch.program == ("serve",):
+        return True
+    return _program_end(launch.program) == len(launch.program)
 
 
 def _image(words: Sequence[str]) -> int | None:
@@ -139,12 +146,14 @@ def _image(words: Sequence[str]) -> int | None:
         word = words[at]
         if not word.startswith("-"):
             return at
-        at += 1 if word in _RUN_SWITCHES or "=" in word else 2
+        short = _SHORT_SWITCHES.match(word) or (word[1:2] != "-" and _SHORT_WITH_VALUE.match(word))
+        at += 1 if word in _RUN_SWITCHES or "=" in word or short else 2
     return None
 
 
 def _program_end(words: Sequence[str]) -> int | None:
     """Index after the words that name the server: `vllm serve`, `-m vllm.entrypoints...`, a script."""
+    words = list(words)
     for at, word in enumerate(words):
         if word.rsplit("/", 1)[-1] in ("vllm", "vllm.exe") and words[at + 1 : at + 2] == ["serve"]:
             return at + 2

@@ -8,9 +8,11 @@ import shlex
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
+from vdoctor.intake.clean import clean
 from vdoctor.model import Change, Finding, Fix, Report
 from vdoctor.report.json import pick
 from vdoctor.report.words import word
@@ -26,6 +28,18 @@ _STYLES = {
 _MARKS = {"failed": "✗", "stalled": "◼", "degraded": "!", "incomplete": "…", "healthy": "✓", "not_vllm": "?"}
 _BAR_WIDTH = 28
 _MAX_EVIDENCE = 240
+
+
+class Shown(Text):
+    """Text of a log, a session or a rule: whatever is in it, no control sequence reaches the terminal."""
+
+    def __init__(self, text: str = "", style: str = "") -> None:
+        super().__init__(clean(text), style)
+
+    def append(self, text: Text | str, style: str | Style | None = None) -> Shown:
+        """Add text behind what is there."""
+        super().append(clean(text) if isinstance(text, str) else text, style)
+        return self
 
 
 def render(report: Report, *, lang: str = "en", color: bool = False, width: int = 100, verbose: bool = False) -> str:
@@ -58,7 +72,7 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
 
 
 def _head(console: Console, report: Report, lang: str) -> None:
-    head = Text(f"{_MARKS[report.verdict]} {word(report.verdict, lang)}", style=_STYLES[report.verdict])
+    head = Shown(f"{_MARKS[report.verdict]} {word(report.verdict, lang)}", style=_STYLES[report.verdict])
     if report.phase:
         head.append(
             f" {word('in', lang)} {report.step or report.phase}"
@@ -80,7 +94,7 @@ def _head(console: Console, report: Report, lang: str) -> None:
         head.append("  ·  " + "  ·  ".join(parts), style="dim")
     console.print(head, overflow="fold")
     if report.looks_like:
-        console.print(Text(word("looks_like", lang).format(what=report.looks_like)))
+        console.print(Shown(word("looks_like", lang).format(what=report.looks_like)))
 
 
 def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
@@ -93,18 +107,18 @@ def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
             else ""
         )
         if key:
-            console.print(Text(word(key, lang)))
+            console.print(Shown(word(key, lang)))
         return
     first, *others = report.findings
     _finding(console, first, lang, verbose)
     if others:
         console.print()
-        console.print(Text(word("also", lang), style="bold"))
+        console.print(Shown(word("also", lang), style="bold"))
         for finding in others:
             if verbose:
                 _finding(console, finding, lang, verbose)
             else:
-                line = Text("  ")
+                line = Shown("  ")
                 line.append(pick(finding.title, lang))
                 line.append(f"  {finding.id} · {word(finding.confidence, lang)}", style="dim")
                 if finding.evidence:
@@ -114,40 +128,40 @@ def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
 
 def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> None:
     console.print()
-    title = Text(pick(finding.title, lang), style="bold")
+    title = Shown(pick(finding.title, lang), style="bold")
     title.append(f"  {finding.id} · {word(finding.confidence, lang)}", style="not bold dim")
     console.print(title)
-    console.print(Padding(Text(pick(finding.why, lang)), (0, 0, 0, 2)))
+    console.print(Padding(Shown(pick(finding.why, lang)), (0, 0, 0, 2)))
     rows = Table.grid(padding=(0, 2))
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column(overflow="fold")
     for evidence in finding.evidence[: None if verbose else 2]:
         text = evidence.text if verbose or len(evidence.text) <= _MAX_EVIDENCE else evidence.text[:_MAX_EVIDENCE] + " …"
-        rows.add_row(word("proof", lang), Text(f"{_at(evidence.line, lang)}: {text}"))
+        rows.add_row(word("proof", lang), Shown(f"{_at(evidence.line, lang)}: {text}"))
     if finding.symptoms:
-        rows.add_row(word("explains", lang), Text(", ".join(finding.symptoms)))
+        rows.add_row(word("explains", lang), Shown(", ".join(finding.symptoms)))
     if rows.row_count:
         console.print(Padding(rows, (0, 0, 0, 2)))
     for number, fix in enumerate(finding.fixes, 1):
         _fix(console, number, fix, lang)
     if verbose:
         for reference in finding.references:
-            console.print(Padding(Text(reference, style="dim"), (0, 0, 0, 2)))
-        console.print(Padding(Text(word("more", lang).format(rule=finding.rule), style="dim"), (0, 0, 0, 2)))
+            console.print(Padding(Shown(reference, style="dim"), (0, 0, 0, 2)))
+        console.print(Padding(Shown(word("more", lang).format(rule=finding.rule), style="dim"), (0, 0, 0, 2)))
 
 
 def _fix(console: Console, number: int, fix: Fix, lang: str) -> None:
-    line = Text("  ")
+    line = Shown("  ")
     line.append(f"{word('fix', lang)} {number}", style="green")
     line.append(f" ({word(fix.safety, lang)}): {pick(fix.title, lang)}")
     console.print(line)
     if fix.cost:
-        console.print(Padding(Text(f"{word('price', lang)}: {pick(fix.cost, lang)}", style="dim"), (0, 0, 0, 4)))
+        console.print(Padding(Shown(f"{word('price', lang)}: {pick(fix.cost, lang)}", style="dim"), (0, 0, 0, 4)))
     if fix.command:
         # Commands are pasted: one line, never wrapped or cut by us.
-        console.print(Text(f"    {fix.command}", style="cyan"), soft_wrap=True)
+        console.print(Shown(f"    {fix.command}", style="cyan"), soft_wrap=True)
     elif fix.change:
-        console.print(Text(f"    {describe(fix.change)}", style="cyan"), soft_wrap=True)
+        console.print(Shown(f"    {describe(fix.change)}", style="cyan"), soft_wrap=True)
 
 
 def describe(change: Change) -> str:
@@ -176,7 +190,7 @@ def _timeline(console: Console, report: Report, lang: str) -> None:
     console.print()
     label = word("total", lang) if ready is not None else word("so_far", lang)
     console.print(
-        Text(f"{word('timeline', lang)} ({label}: {ready if ready is not None else total:.1f} s)", style="bold")
+        Shown(f"{word('timeline', lang)} ({label}: {ready if ready is not None else total:.1f} s)", style="bold")
     )
     span = ready if ready else total
     for phase in known:
@@ -187,7 +201,7 @@ def _timeline(console: Console, report: Report, lang: str) -> None:
         size = max(1, round(_BAR_WIDTH * took / span)) if span else 1
         bar = " " * min(left, _BAR_WIDTH) + "━" * max(1, min(size, _BAR_WIDTH - left))
         name = f"  {phase.phase}" + " " * max(1, 16 - cell_len(phase.phase))
-        console.print(Text(f"{name}{start:8.1f} s {took:8.1f} s  ").append(bar, style="blue"))
+        console.print(Shown(f"{name}{start:8.1f} s {took:8.1f} s  ").append(bar, style="blue"))
 
 
 def _memory(console: Console, report: Report, lang: str) -> None:
@@ -204,26 +218,26 @@ def _memory(console: Console, report: Report, lang: str) -> None:
         rows.append(f"  host: peak {host['rss_peak']:.2f} (resident, whole process tree)")
     if rows:
         console.print()
-        console.print(Text(word("memory", lang), style="bold"))
+        console.print(Shown(word("memory", lang), style="bold"))
         for row in rows:
-            console.print(Text(row))
+            console.print(Shown(row))
 
 
 def _trials(console: Console, report: Report, lang: str) -> None:
     console.print()
-    console.print(Text(word("trials", lang), style="bold"))
+    console.print(Shown(word("trials", lang), style="bold"))
     for number, trial in enumerate(report.trials, 1):
         style = "green" if trial.verdict == "confirmed" else "red"
-        line = Text(f"  {number}. ")
+        line = Shown(f"  {number}. ")
         line.append(word(trial.verdict, lang), style=style)
         line.append(f" ({trial.seconds:.1f} s): {describe(trial.change)}")
         console.print(line)
         if trial.verdict == "confirmed":
-            console.print(Text(f"    {trial.command}", style="cyan"), soft_wrap=True)
+            console.print(Shown(f"    {trial.command}", style="cyan"), soft_wrap=True)
 
 
 def _undecided(console: Console, report: Report, lang: str) -> None:
     facts = sorted({name for one in report.not_evaluated for name in one.missing})
     text = word("missing_facts", lang).format(count=len(report.not_evaluated), facts=", ".join(facts))
     console.print()
-    console.print(Text(text, style="dim"))
+    console.print(Shown(text, style="dim"))

@@ -120,7 +120,7 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
         table,
         key,
         faults,
-        "regex stack not_stack process level phases ends last like gives set confidence repeats",
+        "regex stack not_stack process level phases phase ends last like gives set confidence repeats",
     )
     regex = fields.text("regex")
     literals: tuple[str, ...] = ()
@@ -157,6 +157,7 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
         process=fields.text("process"),
         level=fields.texts("level"),
         phases=fields.texts("phases", choices=PHASES),
+        phase=fields.text("phase", choices=PHASES),
         ends=fields.texts("ends", choices=STEPS),
         last=fields.text("last"),
         like=fields.text("like"),

@@ -22,21 +22,22 @@ class Hit:
     signal: Signal
     evidence: Evidence
     step: str | None
+    phase: str | None
     time: float | None
     facts: dict[str, Fact]
     start: int
     depth: int
 
-    @property
-    def phase(self) -> str | None:
-        return phase_of(self.step) if self.step else None
-
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an event stands: step, which start of the log, how far inside the process is, the stack."""
+    """Where an event stands: step, which start of the log, how far inside the process is, the stack.
+
+    `sure`: the step was read from the stack, not from the last marker.
+    """
 
     step: str | None
+    sure: bool
     start: int
     depth: int
     frames: Callable[[], tuple[str, ...]]
@@ -83,7 +84,9 @@ def _fits(rule: Rule, signal: Signal, event: Event, here: Place) -> bool:
         if signal.not_stack and re.search(signal.not_stack, stack):
             return False
     phases = signal.phases or rule.phases
-    return not phases or here.step is None or phase_of(here.step) in phases
+    if not phases or here.step is None or (signal.phase and not here.sure):
+        return True
+    return phase_of(here.step) in phases
 
 
 def _hit(rule: Rule, signal: Signal, event: Event, here: Place, found: re.Match[str]) -> Hit:
@@ -93,7 +96,9 @@ def _hit(rule: Rule, signal: Signal, event: Event, here: Place, found: re.Match[
         if found[group] is not None:
             facts[name] = Fact(_typed(found[group]), source)
     evidence = Evidence(event.line, event.process, event.shown.strip())
-    return Hit(rule, signal, evidence, here.step, event.time, facts, here.start, here.depth)
+    step = here.step if here.sure or signal.phase in (None, here.step and phase_of(here.step)) else None
+    phase = phase_of(step) if step else signal.phase
+    return Hit(rule, signal, evidence, step, phase, event.time, facts, here.start, here.depth)
 
 
 def _typed(text: str) -> str | int | float:

@@ -18,7 +18,6 @@ from vdoctor.model import (
     FlagValue,
     NotEvaluated,
     Severity,
-    phase_of,
 )
 from vdoctor.rulebase.conditions import all_hold, missing
 from vdoctor.rulebase.match import Hit
@@ -40,8 +39,9 @@ class Match:
 
     @property
     def confidence(self) -> Confidence:
-        own = [hit.signal.confidence for hit in self.hits if hit.signal.confidence]
-        return own[0] if own else self.rule.confidence
+        """That of the strongest signal seen."""
+        seen = [hit.signal.confidence or self.rule.confidence for hit in self.hits]
+        return min(seen, key=CONFIDENCES.index, default=self.rule.confidence)
 
     @property
     def severity(self) -> Severity:
@@ -152,7 +152,7 @@ def _finding(match: Match, symptoms: tuple[str, ...]) -> Finding:
     rule = match.rule
     first = match.hits[0] if match.hits else None
     step = first.step if first else None
-    phase = phase_of(step) if step else rule.phases[0] if rule.phases else None
+    phase = (first.phase if first else None) or (rule.phases[0] if rule.phases else None)
     if rule.phase is not None and rule.phase != phase:
         phase, step = rule.phase, None
     return Finding(

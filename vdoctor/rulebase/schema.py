@@ -28,7 +28,8 @@ class Signal:
     `regex` is searched in one message (prefixes and log header removed). `stack` and `not_stack`
     are searched in the function names of the traceback around it, joined by newlines, outermost first.
     `ends` lists steps: the signal holds when the log ends there with nothing else wrong; `last` is
-    then searched in the last marker line. `repeats`: the line must come so often. `like` is the nearest-text match for unknown errors.
+    then searched in the last marker line. `repeats`: the line must come so often.
+    `phase` is where such a message belongs when no stack around it says more. `like` is the nearest-text match for unknown errors.
     """
 
     regex: str | None = None
@@ -37,6 +38,7 @@ class Signal:
     process: str | None = None
     level: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
+    phase: str | None = None
     ends: tuple[str, ...] = ()
     last: str | None = None
     like: str | None = None

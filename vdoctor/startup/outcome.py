@@ -26,6 +26,7 @@ class Outcome:
 
     def __init__(self) -> None:
         self.death_line: int | None = None
+        self.last_death_line: int | None = None
         self.traceback_line: int | None = None
         self.last_text = ""
 
@@ -38,9 +39,10 @@ class Outcome:
             self.last_text = event.shown
         if event.block is not None and self.traceback_line is None:
             self.traceback_line = event.line
-        if self.death_line is None and (_DEATHS.search(text) or _USAGE.match(text) or _FATAL_SIGNALS.search(text)):
-            self.death_line = event.line
+        if _DEATHS.search(text) or _USAGE.match(text) or _FATAL_SIGNALS.search(text):
+            self.death_line = self.death_line or event.line
+            self.last_death_line = event.line
 
     def restart(self) -> None:
         """A new start begins in the same log."""
-        self.death_line = self.traceback_line = None
+        self.death_line = self.last_death_line = self.traceback_line = None

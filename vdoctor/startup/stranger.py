@@ -6,7 +6,12 @@ import re
 
 from vdoctor.model import Event
 
-_VLLM = re.compile(r"\bvllm\b|VLLM|EngineCore|LLMEngine|\bvLLM\b", re.IGNORECASE)
+# The bare word also stands in logs of proxies, installers and of engines that borrow from vLLM.
+_MENTION = re.compile(r"vllm", re.IGNORECASE)
+_SURE = re.compile(
+    r"EngineCore|LLMEngine|VLLM_[A-Z]|VllmWorker|\bvLLM (?:API server|is using|server)|\bvllm serve\b|\bvllm: error"
+    r"|(?<!\s/)\bvllm[./](?:entrypoints|engine|v1|worker|executor|model_executor|distributed|config|utils|platforms)\b"
+)
 # The file names of vLLM's own records are proof enough in excerpts without the word.
 _RECORD_FILES = frozenset(
     [
@@ -41,28 +46,44 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("TensorRT-LLM", re.compile(r"\[TensorRT-LLM\]|tensorrt_llm")),
     ("Triton Inference Server", re.compile(r"tritonserver|\] .*model_lifecycle\.cc")),
     ("LMDeploy", re.compile(r"lmdeploy|\[TM\]\[")),
-    ("nginx", re.compile(r"nginx|\" \d{3} \d+ \"https?://")),
+    ("nginx", re.compile(r"nginx|\" \d{3} \d+ \"(?:https?://|-\")")),
     ("a Python program", re.compile(r"^Traceback \(most recent call last\):|^\s+File \".*\", line \d+")),
-    ("a kernel log", re.compile(r"^\[\s*\d+\.\d{6}\] ")),
+    ("a kernel log", re.compile(r"^\[(?:\s*\d+\.\d{6}|\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")),
+    (
+        "a pip installation",
+        re.compile(r"^\s*(?:Collecting|Downloading|Requirement already satisfied:|Using cached) \S+"),
+    ),
+    ("nvidia-smi", re.compile(r"\| NVIDIA-SMI \d")),
 )
+
+
+#: Whose logs may mention vLLM more than once and still are not its own.
+_RIVALS = frozenset(name for name, _ in _OTHERS) - {"a Python program", "a kernel log", "nvidia-smi"}
 
 
 class Stranger:
     """Counts signs of vLLM and of others."""
 
     def __init__(self) -> None:
-        self.is_vllm = False
+        self._sure = False
+        self._mentions = 0
         self._votes: dict[str, int] = {}
-        self._lines = 0
+
+    @property
+    def is_vllm(self) -> bool:
+        """Its own records or modules were seen, or it is named oftener than anything else shows."""
+        others = max((votes for name, votes in self._votes.items() if name in _RIVALS), default=0)
+        return self._sure or self._mentions > others
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
-        if self.is_vllm:
+        if self._sure:
             return
-        if _VLLM.search(event.shown) or (event.source or "").rsplit("/", 1)[-1] in _RECORD_FILES:
-            self.is_vllm = True
+        if _MENTION.search(event.shown):
+            self._mentions += 1
+        if (event.source or "").rsplit("/", 1)[-1] in _RECORD_FILES or _SURE.search(event.shown):
+            self._sure = True
             return
-        self._lines += 1
         for name, pattern in _OTHERS:
             if pattern.search(event.shown):
                 self._votes[name] = self._votes.get(name, 0) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -13,7 +14,16 @@ MAIN = "main"
 _ORDER = {step: rank for rank, step in enumerate(STEPS)}
 _V2_RUNNER = re.compile(r"Using V2 Model Runner")
 _V1_RUNNER = re.compile(r"using the V1 model runner instead")
-_VERSION = re.compile(r"version v?(\d+)\.(\d+)|engine \(v(\d+)\.(\d+)")
+_VERSION = re.compile(r"version v?(\d{1,4})\.(\d{1,4})|engine \(v(\d{1,4})\.(\d{1,4})")
+
+
+def _seconds(text: str) -> float | None:
+    """None for digits and points that are no number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def depth(process: str) -> int:
@@ -79,7 +89,7 @@ class Timeline:
             self._touch(event)
             return None
         marker, match = found
-        took = float(match["took"]) if "took" in match.re.groupindex else None
+        took = _seconds(match["took"]) if "took" in match.re.groupindex else None
         return self._apply(event, marker, took)
 
     def _apply(self, event: Event, marker: Marker, took: float | None) -> str | None:
@@ -151,7 +161,7 @@ class Timeline:
         if event.process:
             return event.pid if event.pid is not None else event.process
         # From 0.32 on bars carry no tag; only the first rank draws them: the process that began to load.
-        if phase_of(step) in ("weight_load", "graph_capture") and self._loader is not None:
+        if (event.bar or phase_of(step) in ("weight_load", "graph_capture")) and self._loader is not None:
             return self._loader
         # uvicorn's own lines lost their tag there, too.
         if phase_of(step) == "runtime" and self._api is not None:
@@ -198,7 +208,7 @@ class Timeline:
             self.progress_line = event.line
         else:
             track.open.last_line = event.line
-        if self.furthest is None or _ORDER[step] > _ORDER[self.furthest]:
+        if self.furthest is None or self._moves_on(self.furthest, step):
             self.furthest = step
         self._first.setdefault(phase_of(step), (at, event.line))
 
@@ -225,6 +235,8 @@ class Timeline:
         if track.open is None:
             return
         o = track.open
+        if at is not None and o.start is not None:
+            at = max(at, o.start)  # logs put together run backwards
         track.done.append(Span(track.name, o.step, o.start, at, o.first_line, max(o.last_line, line - 1)))
         track.open = None
 
@@ -250,7 +262,7 @@ class Timeline:
         """
         if event.process:
             role = depth(event.process)
-            own = [t.open.step for t in self._tracks.values() if t.open and depth(t.name) >= role]
+            own = [t.open.step for t in self._tracks.values() if t.open and (depth(t.name) >= role or t.name == MAIN)]
             step = max(own, key=_ORDER.__getitem__, default=None)
             if step and phase_of(step) != "launch":
                 return step
