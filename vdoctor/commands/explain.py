@@ -40,7 +40,7 @@ def _page(rule: Rule, lang: str) -> str:
         title = plain(pick(rule.text(f"fix.{fix.id}"), lang))
         lines += ["", f"{word('fix', lang)} {number} ({word(fix.safety, lang)}): {title}"]
         if fix.change:
-            lines.append(f"    {describe(fix.change)}")
+            lines.append(f"    {describe(fix.change, lang)}")
         cost = rule.text(f"cost.{fix.id}")
         if cost:
             lines.append(f"    {word('price', lang)}: {plain(pick(cost, lang))}")

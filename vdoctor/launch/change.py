@@ -101,7 +101,9 @@ def _is_joined(word: str, options: OptionTable, version: str | None) -> bool:
     """`-O3`: the value is a part of the word."""
     name = normal(word)
     option = options.lookup(name, version)
-    return "=" not in word and option is not None and option.kind != "flag" and options.takes_value(name, version) is False
+    return (
+        "=" not in word and option is not None and option.kind != "flag" and options.takes_value(name, version) is False
+    )
 
 
 def _object(value: object) -> dict[str, Any] | None:

@@ -23,7 +23,9 @@ _RUN_SWITCHES = frozenset(
 _SHORT_SWITCHES = re.compile(r"-[ditPq]+$")
 _SHORT_WITH_VALUE = re.compile(r"-[ditPq]*[^ditPq\-]\S")
 # What a container is told to run instead of the server of its image: a program, not a model.
-_OTHER_PROGRAMS = re.compile(r"(?:\S*/)?(?:ba|da|z|k)?sh$|(?:\S*/)?(?:python[\d.]*|ray|torchrun|env|sleep|nvidia-smi|vllm)$")
+_OTHER_PROGRAMS = re.compile(
+    r"(?:\S*/)?(?:ba|da|z|k)?sh$|(?:\S*/)?(?:python[\d.]*|ray|torchrun|env|sleep|nvidia-smi|vllm)$"
+)
 _WRAPPERS = frozenset({"sudo", "exec", "time", "nohup"})
 # Redirections, pipes and comments belong to the shell, not to the server; "<your model>" holds a place.
 _SHELL = re.compile(r"[|;]|&(?:$|[&>])|[\d&]?>|<(?!\w[^<>]*>$)|#")

@@ -68,7 +68,8 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
         _undecided(console, report, lang)
     out = console.file
     assert isinstance(out, io.StringIO)
-    return out.getvalue()
+    # rich pads wrapped lines to the full width: nobody wants that in a ticket.
+    return "".join(line.rstrip(" ") + "\n" for line in out.getvalue().splitlines())
 
 
 def _head(console: Console, report: Report, lang: str) -> None:
@@ -151,28 +152,34 @@ def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> No
 
 
 def _fix(console: Console, number: int, fix: Fix, lang: str) -> None:
-    line = Shown("  ")
+    line = Text()
     line.append(f"{word('fix', lang)} {number}", style="green")
     line.append(f" ({word(fix.safety, lang)}): {pick(fix.title, lang)}")
-    console.print(line)
+    console.print(Padding(line, (0, 0, 0, 2)))
     if fix.cost:
-        console.print(Padding(Shown(f"{word('price', lang)}: {pick(fix.cost, lang)}", style="dim"), (0, 0, 0, 4)))
+        console.print(Padding(Text(f"{word('price', lang)}: {pick(fix.cost, lang)}", style="dim"), (0, 0, 0, 4)))
     if fix.command:
         # Commands are pasted: one line, never wrapped or cut by us.
-        console.print(Shown(f"    {fix.command}", style="cyan"), soft_wrap=True)
+        console.print(Text(f"    {fix.command}", style="cyan"), soft_wrap=True)
     elif fix.change:
-        console.print(Shown(f"    {describe(fix.change)}", style="cyan"), soft_wrap=True)
+        console.print(Text(f"    {describe(fix.change, lang)}", style="cyan"), soft_wrap=True)
 
 
-def describe(change: Change) -> str:
-    """A change as fragments to type: `--max-model-len 8192  -(--quantization)  NCCL_P2P_DISABLE=1`."""
+def describe(change: Change, lang: str = "en") -> str:
+    """A change as fragments to type: `NCCL_P2P_DISABLE=1  --max-model-len 8192  without --quantization`."""
     parts: list[str] = []
+    gone: list[str] = []
     for name, setting in change.env.items():
         parts.append(f"unset {name}" if setting is None else f"{name}={shlex.quote(setting)}")
     for name, option in change.container.items():
         parts.append(name if option is True else f"{name}={option}")
     for name, value in change.flags.items():
-        parts.append(f"-({name})" if value is None else name if value is True else f"{name} {shlex.quote(str(value))}")
+        if value is None:
+            gone.append(name)
+        else:
+            parts.append(name if value is True else f"{name} {shlex.quote(str(value))}")
+    if gone:
+        parts.append(f"{word('without', lang)} {' '.join(gone)}")
     return "  ".join(parts)
 
 
@@ -230,7 +237,7 @@ def _trials(console: Console, report: Report, lang: str) -> None:
         style = "green" if trial.verdict == "confirmed" else "red"
         line = Shown(f"  {number}. ")
         line.append(word(trial.verdict, lang), style=style)
-        line.append(f" ({trial.seconds:.1f} s): {describe(trial.change)}")
+        line.append(f" ({trial.seconds:.1f} s): {describe(trial.change, lang)}")
         console.print(line)
         if trial.verdict == "confirmed":
             console.print(Shown(f"    {trial.command}", style="cyan"), soft_wrap=True)

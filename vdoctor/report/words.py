@@ -25,6 +25,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "lossy": ("gives something up", "有代价"),
     "manual": ("by hand", "需手动"),
     "price": ("price", "代价"),
+    "without": ("without", "去掉"),
     "change": ("change", "改动"),
     "also": ("also found", "其他发现"),
     "timeline": ("timeline", "时间线"),
