@@ -170,6 +170,29 @@ def rules_lint(paths: tuple[Path, ...]) -> int:
     return lint(paths)
 
 
+@rules_group.command(name="test")
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE|DIR]...")
+def rules_test(paths: tuple[Path, ...]) -> int:
+    """Run the examples inside rule files; without PATH, those of the shipped rules."""
+    from vdoctor.commands.rules import test
+
+    return test(paths)
+
+
+@rules_group.command(name="new")
+@click.argument("rule_id", metavar="ID")
+@click.option("--from-log", required=True, metavar="FILE:LINE", help="The line that the rule is about.")
+@click.option("--cause", metavar="FINDING", help="Finding id [default: the same as ID].")
+@click.option(
+    "--dir", "folder", type=click.Path(path_type=Path), default=Path("rules"), show_default=True, help="Rule base."
+)
+def rules_new(rule_id: str, from_log: str, cause: str | None, folder: Path) -> int:
+    """Write a draft of the rule ID from one line of a log."""
+    from vdoctor.commands.rules import new
+
+    return new(rule_id, from_log=from_log, cause=cause, folder=folder)
+
+
 @main_group.command()
 @click.option(
     "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Play so many times faster."

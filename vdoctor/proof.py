@@ -11,6 +11,7 @@ from vdoctor.launch.command import parse_text, print_text
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Fact, Report, Source
 from vdoctor.rulebase.causes import CAUSES
+from vdoctor.rulebase.draft import TODO
 from vdoctor.rulebase.schema import LANGUAGES, Example, Rule, RuleBase
 from vdoctor.rulebase.template import facts_of
 
@@ -22,7 +23,7 @@ def lint(base: RuleBase, options: OptionTable, only: frozenset[str] | None = Non
         if only is not None and rule.id not in only:
             continue
         faults += [f"{rule.place}: {fault}" for fault in _rule_faults(rule, base)]
-        faults += [f"{rule.place}: {fault}" for fault in _example_faults(rule, options)]
+        faults += [f"{rule.place}: {fault}" for fault in example_faults(rule, options)]
         faults += [f"{rule.place}: {fault}" for fault in _rivals(rule, base, options)]
     return faults + _cycles(base)
 
@@ -41,6 +42,8 @@ def examine_example(example: Example, base: RuleBase, options: OptionTable) -> R
 def _rule_faults(rule: Rule, base: RuleBase) -> Iterator[str]:
     if rule.cause not in CAUSES:
         yield f"cause: {rule.cause!r} is no finding id\n  help: use one of docs/findings.md, or add it to vdoctor/rulebase/causes.py"
+    if any(TODO in text for table in rule.texts.values() for text in table.values()) or TODO in rule.references:
+        yield "text: still holds TODO"
     if not rule.references and not rule.wrapper:
         yield "references: missing\n  help: an issue, a pull request or a source file that shows the message"
     known = {r.id for r in base.rules} | set(CAUSES) | {cause.partition(".")[0] + ".*" for cause in CAUSES}
@@ -67,7 +70,12 @@ def _rule_faults(rule: Rule, base: RuleBase) -> Iterator[str]:
             yield f"text.zh.{key}: is not Chinese"
 
 
-def _example_faults(rule: Rule, options: OptionTable) -> Iterator[str]:
+def example_faults(rule: Rule, options: OptionTable) -> list[str]:
+    """What does not come out of the rule's examples as written; empty when all is well."""
+    return list(_examples(rule, options))
+
+
+def _examples(rule: Rule, options: OptionTable) -> Iterator[str]:
     if not any(example.match for example in rule.examples):
         yield "example: no positive one\n  help: add [[example]] with match = true and a log"
     if not any(not example.match for example in rule.examples):

@@ -1,17 +1,24 @@
-"""vdoctor rules: list and lint."""
+"""vdoctor rules: list, lint, new, test."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from vdoctor.diagnose import Examination
 from vdoctor.errors import RuleError, UserError
+from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
+from vdoctor.model import Event, phase_of
+from vdoctor.proof import example_faults
 from vdoctor.proof import lint as prove
 from vdoctor.report.json import pick
+from vdoctor.rulebase.draft import draft
 from vdoctor.rulebase.loader import load
+from vdoctor.rulebase.schema import RuleBase
 from vdoctor.rulebase.template import fill
 from vdoctor.store import load_rules, rule_files, shipped_rules
 
@@ -64,6 +71,60 @@ def lint(paths: Sequence[Path]) -> int:
     checked = len(chosen) if chosen is not None else len(base.rules)
     print(f"{checked} rules checked, {len(faults)} faults", file=sys.stderr)
     return 2 if faults else 0
+
+
+def new(rule_id: str, *, from_log: str, cause: str | None, folder: Path) -> int:
+    """Write a draft of a rule from one line of a log."""
+    family, _, name = rule_id.partition(".")
+    if not re.fullmatch(r"[a-z]+\.[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
+        raise UserError(f"{rule_id}: is no rule id", "family.some-name, lower case")
+    target = folder / family / f"{name}.toml"
+    if target.exists():
+        raise UserError(f"{target}: is there already", "choose another name, or edit it")
+    place, _, number = from_log.rpartition(":")
+    if not place or not number.isdigit():
+        raise UserError(f"{from_log}: is no place in a log", "--from-log FILE:LINE")
+    event, phase = _event_at(Path(place), int(number))
+    text = draft(rule_id, cause or rule_id, phase, event.text.strip())
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{target}: cannot be written: {error.strerror}", "give --dir another folder") from None
+    print(target)
+    print(f"  replace every TODO, check the example for secrets, then: vdoctor rules lint {target}", file=sys.stderr)
+    return 0
+
+
+def _event_at(path: Path, number: int) -> tuple[Event, str | None]:
+    """The event of a line, and the phase in which it came."""
+    examination = Examination(RuleBase(()), option_tables.load())
+    splitter = LineSplitter()
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    for line in [*splitter.feed(data), *splitter.close()]:
+        for event in examination.feed([line]):
+            if event.line == number and event.text.strip():
+                step = examination.timeline.step_at(event)
+                return event, phase_of(step) if step else None
+    raise UserError(f"{path}:{number}: no text at this line", f"the log has {splitter.lines} lines")
+
+
+def test(paths: Sequence[Path]) -> int:
+    """Run the examples of rules and say how each came out; 0 all as written, 2 not."""
+    base = load(file for path in paths for file in _named(path)) if paths else load_rules(full=True)
+    options = option_tables.load()
+    wrong = 0
+    for rule in base.rules:
+        faults = example_faults(rule, options)
+        wrong += len(faults)
+        print(f"{'FAIL' if faults else 'ok':<5}{rule.id}  {len(rule.examples)} examples")
+        for fault in faults:
+            print("     " + fault)
+    print(f"{len(base.rules)} rules, {wrong} faults", file=sys.stderr)
+    return 2 if wrong else 0
 
 
 def _named(path: Path) -> list[tuple[str, str]]:

@@ -69,7 +69,7 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
     out = console.file
     assert isinstance(out, io.StringIO)
     # rich pads wrapped lines to the full width: nobody wants that in a ticket.
-    return "".join(line.rstrip(" ") + "\n" for line in out.getvalue().splitlines())
+    return "".join(line.rstrip(" ") + "\n" for line in out.getvalue().rstrip("\n").split("\n"))
 
 
 def _head(console: Console, report: Report, lang: str) -> None:
