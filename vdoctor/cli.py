@@ -13,6 +13,7 @@ import click
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
+from vdoctor.intake.clean import clean
 from vdoctor.report.words import language
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -234,7 +235,7 @@ def _run(argv: list[str] | None) -> int:
     except click.Abort:
         return _STATUS_INTERRUPTED
     except UserError as error:
-        print(f"vdoctor: {error.what}", file=sys.stderr)
+        print(f"vdoctor: {clean(error.what)}", file=sys.stderr)
         if error.hint:
             print(f"  {error.hint}", file=sys.stderr)
         return 125 if watching else _STATUS_USAGE

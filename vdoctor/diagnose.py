@@ -170,7 +170,7 @@ class Examination:
 
     def _current(self) -> list[Hit]:
         """Hits of the last start; of the one before when the last one shows no fault yet."""
-        hits = self._matcher.hits
+        hits = self._matcher.hits if self._stranger.is_near or self.timeline.seen else []
         last = max((hit.start for hit in hits), default=0)
         if self.timeline.ready and last < self.timeline.starts:
             return []

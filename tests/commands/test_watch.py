@@ -196,7 +196,7 @@ def test_session_gives_the_report_that_watch_gave(
 
 
 def test_session_is_made_in_the_state_folder_when_none_is_named(mark: Mark, tmp_path: Path) -> None:
-    env = mark.env | {"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    env = mark.env | {"XDG_STATE_HOME": str(tmp_path)}
     for _ in range(2):
         done = run([*VDOCTOR, "watch", *shell("echo hi")], env=env)
         assert done.returncode == 0
@@ -255,7 +255,7 @@ def test_analyze_of_a_damaged_session_gives_2(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_no_session_records_nothing(mark: Mark, tmp_path: Path) -> None:
-    env = mark.env | {"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    env = mark.env | {"XDG_STATE_HOME": str(tmp_path)}
     run([*VDOCTOR, "watch", "--no-session", *shell("echo hi")], env=env)
     assert list(tmp_path.glob("**/log.txt")) == []
 

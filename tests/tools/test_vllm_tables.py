@@ -1,30 +1,23 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import sys
 import textwrap
 import zipfile
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "tools" / "vllm_tables.py"
+sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
-
-def load_script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("vllm_tables", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-tables = load_script()
+from vllm_tables import command, fetch
+from vllm_tables.environment import envs_of
+from vllm_tables.interpreter import Interpreter
+from vllm_tables.options import options_of
+from vllm_tables.quantization import quantization_of
+from vllm_tables.tree import Tree
+from vllm_tables.write import hoist, spans
 
 # vLLM 0.5 to 0.8: everything in add_argument, defaults in class attributes.
 OLD = {
@@ -460,12 +453,12 @@ def plant(root: Path, files: dict[str, str]) -> Path:
 
 @pytest.fixture
 def old(tmp_path: Path) -> Any:
-    return tables.Interpreter(tables.Tree(plant(tmp_path, OLD)))
+    return Interpreter(Tree(plant(tmp_path, OLD)))
 
 
 @pytest.fixture
 def new(tmp_path: Path) -> Any:
-    return tables.Interpreter(tables.Tree(plant(tmp_path, NEW)))
+    return Interpreter(Tree(plant(tmp_path, NEW)))
 
 
 def brief(options: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
@@ -474,7 +467,7 @@ def brief(options: dict[str, dict[str, Any]]) -> dict[str, tuple[Any, ...]]:
 
 
 def test_options_of_the_old_style(old: Any) -> None:
-    assert brief(tables.options_of(old)) == {
+    assert brief(options_of(old)) == {
         "--help": (["-h"], "flag", False, None, None),
         "--port": ([], "value", False, 8000, None),
         "--allowed-origins": ([], "value", False, ["*"], None),
@@ -495,7 +488,7 @@ def test_options_of_the_old_style(old: Any) -> None:
 
 
 def test_options_of_the_dataclass_style(new: Any) -> None:
-    assert brief(tables.options_of(new)) == {
+    assert brief(options_of(new)) == {
         "--help": (["-h"], "flag", False, None, None),
         "--headless": ([], "flag", False, False, None),
         "--chat-template-format": ([], "value", False, "auto", ["auto", "openai", "string"]),
@@ -529,8 +522,8 @@ def test_the_first_get_kwargs_had_other_habits(tmp_path: Path) -> None:
     files["vllm/engine/arg_utils.py"] = NEW["vllm/engine/arg_utils.py"].replace(
         GET_KWARGS, "\n        def get_kwargs(cls):\n            return {}\n"
     )
-    vm = tables.Interpreter(tables.Tree(plant(tmp_path, files)))
-    found = tables.options_of(vm)
+    vm = Interpreter(Tree(plant(tmp_path, files)))
+    found = options_of(vm)
     assert (found["--hf-token"]["kind"], found["--hf-token"]["no"]) == ("flag", True)
     assert found["--config-format"]["choices"] == ["hf", "mistral"]
     assert found["--skip-layers"]["kind"] == "value"
@@ -546,14 +539,14 @@ def test_what_cannot_be_read_is_reported(tmp_path: Path) -> None:
             return parser
     """
     files = {**NEW, "vllm/entrypoints/common/cli_args.py": cli_args}
-    vm = tables.Interpreter(tables.Tree(plant(tmp_path, files)))
-    assert "--known" in tables.options_of(vm)
+    vm = Interpreter(Tree(plant(tmp_path, files)))
+    assert "--known" in options_of(vm)
     assert len(vm.problems) == 2
     assert "--known: keywords unknown" in vm.problems
 
 
 def test_variables(old: Any) -> None:
-    assert {name: one["default"] for name, one in tables.envs_of(old).items()} == {
+    assert {name: one["default"] for name, one in envs_of(old).items()} == {
         "VLLM_CACHE_ROOT": "~/.cache/vllm",
         "VLLM_PORT": None,
         "VLLM_USE_MODELSCOPE": False,
@@ -563,7 +556,7 @@ def test_variables(old: Any) -> None:
 
 
 def test_variables_behind_functions(new: Any) -> None:
-    assert {name: one["default"] for name, one in tables.envs_of(new).items()} == {
+    assert {name: one["default"] for name, one in envs_of(new).items()} == {
         "VLLM_PRECISION": "highest",
         "VLLM_SERVER_DEV_MODE": False,
         "VLLM_BUFFER": 16777216,
@@ -572,11 +565,11 @@ def test_variables_behind_functions(new: Any) -> None:
 
 
 def test_quantization_methods(old: Any) -> None:
-    assert tables.quantization_of(old) == {"awq": {"min_capability": 75}, "inc": {"min_capability": None}}
+    assert quantization_of(old) == {"awq": {"min_capability": 75}, "inc": {"min_capability": None}}
 
 
 def test_quantization_methods_with_lazy_imports(new: Any) -> None:
-    assert tables.quantization_of(new) == {
+    assert quantization_of(new) == {
         "awq": {"min_capability": 75},
         "fp8": {"min_capability": 75},
         "plugged": {"min_capability": None},
@@ -585,7 +578,7 @@ def test_quantization_methods_with_lazy_imports(new: Any) -> None:
 
 def test_spans_join_neighbours_that_are_equal() -> None:
     table = {"1": {"x": {"a": 1}}, "2": {"x": {"a": 1}}, "3": {"x": {"a": 2}}, "4": {}, "5": {"x": {"a": 2}}}
-    assert tables.spans(table, "x") == [
+    assert spans(table, "x") == [
         {"since": "1", "until": "2", "a": 1},
         {"since": "3", "until": "3", "a": 2},
         {"since": "5", "until": "5", "a": 2},
@@ -594,7 +587,7 @@ def test_spans_join_neighbours_that_are_equal() -> None:
 
 def test_what_never_changed_stands_in_the_entry() -> None:
     found = [{"since": "1", "kind": "flag", "no": False}, {"since": "2", "kind": "flag", "no": True}]
-    assert tables.hoist(found, ("kind", "no")) == {
+    assert hoist(found, ("kind", "no")) == {
         "kind": "flag",
         "spans": [{"since": "1", "no": False}, {"since": "2", "no": True}],
     }
@@ -613,7 +606,7 @@ def arguments(trees: Path, *more: str) -> list[str]:
 
 
 def test_files(trees: Path) -> None:
-    assert tables.main(arguments(trees)) == 0
+    assert command.main(arguments(trees)) == 0
     text = (trees.parent / "data" / "options.json").read_text(encoding="utf-8")
     document = json.loads(text)
     assert document["schema"] == 1
@@ -630,18 +623,18 @@ def test_files(trees: Path) -> None:
 
 
 def test_check(trees: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert tables.main(arguments(trees, "--check")) == 1
-    assert tables.main(arguments(trees)) == 0
-    assert tables.main(arguments(trees, "--check")) == 0
+    assert command.main(arguments(trees, "--check")) == 1
+    assert command.main(arguments(trees)) == 0
+    assert command.main(arguments(trees, "--check")) == 0
     envs = trees.parent / "data" / "envs.json"
     envs.write_text(envs.read_text(encoding="utf-8").replace("60", "61"), encoding="utf-8")
     capsys.readouterr()
-    assert tables.main(arguments(trees, "--check")) == 1
+    assert command.main(arguments(trees, "--check")) == 1
     assert capsys.readouterr().out == "stale: envs.json\n"
 
 
 def test_a_tree_that_is_missing(trees: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert tables.main(["0.11.0", *arguments(trees)]) == 2
+    assert command.main(["0.11.0", *arguments(trees)]) == 2
     assert "0.11.0" in capsys.readouterr().err
 
 
@@ -653,8 +646,8 @@ def test_fetch_keeps_only_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             wheel.writestr("other/x.py", "")
         return folder / "x.whl"
 
-    monkeypatch.setattr(tables, "download", download)
-    assert tables.main(["0.9.0", "--fetch", "--trees", str(tmp_path)]) == 0
+    monkeypatch.setattr(fetch, "download", download)
+    assert command.main(["0.9.0", "--fetch", "--trees", str(tmp_path)]) == 0
     assert [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()] == [
         "0.9.0/vllm/envs.py"
     ]

@@ -129,7 +129,11 @@ def test(paths: Sequence[Path]) -> int:
 
 def _named(path: Path) -> list[tuple[str, str]]:
     if path.is_dir():
-        return list(rule_files(path))
+        # The folder of one family, too.
+        found = list(rule_files(path)) or [pair for one in sorted(path.glob("*.toml")) for pair in _named(one)]
+        if not found:
+            raise UserError(f"{path}: no rules in this folder", "give a folder with FAMILY/NAME.toml files")
+        return found
     try:
         return [(str(path), path.read_text(encoding="utf-8"))]
     except (OSError, UnicodeDecodeError) as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.words import end_of_options, is_option, model_at, normal
 from vdoctor.model import Fact, FactValue, Launch
 
 #: option -> (fact, type)
@@ -19,6 +21,8 @@ _OPTIONS: dict[str, tuple[str, type]] = {
     "--port": ("port", int),
     "--model": ("model.name", str),
 }
+# vLLM takes "16k" for 16000 and "16K" for 16384.
+_HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])$")
 
 
 def launch_facts(launch: Launch, options: OptionTable, source: str = "argv") -> dict[str, Fact]:
@@ -30,18 +34,20 @@ def launch_facts(launch: Launch, options: OptionTable, source: str = "argv") -> 
         words = " ".join(launch.container)
         facts["launch.ipc_host"] = Fact("--ipc=host" in words or "--ipc host" in words, source)
     args = list(launch.args)
-    if args and not args[0].startswith("-"):
-        facts["model.name"] = Fact(args[0], source)
-    for at, word in enumerate(args):
+    model = model_at(args, options, None) if not launch.program or launch.program[-1] == "serve" else None
+    if model is not None:
+        facts["model.name"] = Fact(args[model], source)
+    end = end_of_options(args)
+    for at, word in enumerate(args[:end]):
         name, equal, value = word.partition("=")
-        option = options.lookup(name, None) if name.startswith("-") else None
+        option = options.lookup(name, None, allow_abbrev=True) if is_option(name) else None
         if option is None:
             continue
         if option.name == "--enforce-eager":
-            facts["launch.eager"] = Fact(True, source)
+            facts["launch.eager"] = Fact(not normal(name).startswith("--no-"), source)
         if option.name in _OPTIONS:
             fact, kind = _OPTIONS[option.name]
-            text = value if equal else args[at + 1] if at + 1 < len(args) else ""
+            text = value if equal else "".join(one for one in args[at + 1 : at + 2] if not is_option(one))
             converted = _convert(text, kind)
             if converted is not None:
                 facts[fact] = Fact(converted, source)
@@ -52,9 +58,17 @@ def _convert(text: str, kind: type) -> FactValue | None:
     if not text:
         return None
     try:
-        value = kind(text)
+        value = _human(text) if kind is int else kind(text)
     except ValueError:
         return None
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value if isinstance(value, str | int | float) else None
+    # -1 and "auto" leave the value to vLLM.
+    unset = isinstance(value, int | float) and not 0 < value < math.inf
+    return value if isinstance(value, str | int | float) and not unset else None
+
+
+def _human(text: str) -> int:
+    found = _HUMAN.match(text)
+    if found is None:
+        return int(text)
+    base = 1000 if found[2].islower() else 1024
+    return int(float(found[1]) * base ** ("kmgt".index(found[2].lower()) + 1))

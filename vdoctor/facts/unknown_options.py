@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.words import is_option
 from vdoctor.model import Fact, Facts
 
 
@@ -16,7 +17,7 @@ def unknown_options(facts: Facts, options: OptionTable) -> dict[str, Fact]:
     if fact is None or "args.unknown_flags" in facts:
         return known
     words = str(fact.value).split()
-    flags = tuple(dict.fromkeys(word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1))
+    flags = tuple(dict.fromkeys(word.partition("=")[0] for word in words if is_option(word)))
     if not flags:
         return known
     known["args.unknown_flags"] = Fact(flags, fact.source)

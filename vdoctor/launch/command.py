@@ -14,7 +14,22 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl"})
 # `docker run` options without a value; every other long one takes the next word unless it holds "=".
 _RUN_SWITCHES = frozenset(
-    ["--rm", "--detach", "--interactive", "--tty", "--publish-all", "--privileged", "--init", "--read-only", "--no-healthcheck", "--oom-kill-disable", "--sig-proxy", "--quiet", "--replace", "--disable-content-trust"]
+    [
+        "--rm",
+        "--detach",
+        "--interactive",
+        "--tty",
+        "--publish-all",
+        "--privileged",
+        "--init",
+        "--read-only",
+        "--no-healthcheck",
+        "--oom-kill-disable",
+        "--sig-proxy",
+        "--quiet",
+        "--replace",
+        "--disable-content-trust",
+    ]
 )
 # Short switches may be joined ("-itd"), a value may stick to its letter ("-p8000:8000").
 _SHORT_SWITCHES = re.compile(r"-[ditPq]+$")

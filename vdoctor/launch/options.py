@@ -1,6 +1,6 @@
 """Which options `vllm serve` has, release by release.
 
-The table comes from vLLM's own sources (tools/vllm_tables.py) and knows some fifty releases. A
+The table comes from vLLM's own sources (tools/vllm_tables) and knows some fifty releases. A
 version between two of them is answered only where both neighbours agree: vdoctor must never
 propose an option that the user's vLLM does not have.
 """

@@ -152,17 +152,17 @@ def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> No
 
 
 def _fix(console: Console, number: int, fix: Fix, lang: str) -> None:
-    line = Text()
+    line = Shown()
     line.append(f"{word('fix', lang)} {number}", style="green")
     line.append(f" ({word(fix.safety, lang)}): {pick(fix.title, lang)}")
     console.print(Padding(line, (0, 0, 0, 2)))
     if fix.cost:
-        console.print(Padding(Text(f"{word('price', lang)}: {pick(fix.cost, lang)}", style="dim"), (0, 0, 0, 4)))
+        console.print(Padding(Shown(f"{word('price', lang)}: {pick(fix.cost, lang)}", style="dim"), (0, 0, 0, 4)))
     if fix.command:
         # Commands are pasted: one line, never wrapped or cut by us.
-        console.print(Text(f"    {fix.command}", style="cyan"), soft_wrap=True)
+        console.print(Shown(f"    {fix.command}", style="cyan"), soft_wrap=True)
     elif fix.change:
-        console.print(Text(f"    {describe(fix.change, lang)}", style="cyan"), soft_wrap=True)
+        console.print(Shown(f"    {describe(fix.change, lang)}", style="cyan"), soft_wrap=True)
 
 
 def describe(change: Change, lang: str = "en") -> str:
@@ -200,13 +200,15 @@ def _timeline(console: Console, report: Report, lang: str) -> None:
         Shown(f"{word('timeline', lang)} ({label}: {ready if ready is not None else total:.1f} s)", style="bold")
     )
     span = ready if ready else total
+    # The figures take 42 columns; what is left of a narrow terminal is the bar's.
+    room = max(0, min(_BAR_WIDTH, console.width - 43))
     for phase in known:
         start = phase.start or 0.0
         end = phase.end if phase.end is not None else min(span, total) if phase.phase == "runtime" else total
         took = max(0.0, end - start)
-        left = round(_BAR_WIDTH * start / span) if span else 0
-        size = max(1, round(_BAR_WIDTH * took / span)) if span else 1
-        bar = " " * min(left, _BAR_WIDTH) + "━" * max(1, min(size, _BAR_WIDTH - left))
+        left = round(room * start / span) if span else 0
+        size = max(1, round(room * took / span)) if span else 1
+        bar = " " * min(left, room) + "━" * max(1, min(size, room - left)) if room else ""
         name = f"  {phase.phase}" + " " * max(1, 16 - cell_len(phase.phase))
         console.print(Shown(f"{name}{start:8.1f} s {took:8.1f} s  ").append(bar, style="blue"))
 
@@ -219,10 +221,11 @@ def _memory(console: Console, report: Report, lang: str) -> None:
     for gpu in report.memory.get("gpus", []):
         peak, total = gpu.get("used_peak"), gpu.get("total")
         if peak is not None and total is not None:
-            rows.append(f"  GPU {gpu['index']} {gpu.get('name') or ''}: used {gpu.get('used')} peak {peak} of {total}")
+            name = f"GPU {gpu['index']} {gpu.get('name') or ''}".rstrip()
+            rows.append("  " + word("gpu_row", lang).format(name=name, used=gpu.get("used"), peak=peak, total=total))
     host = report.memory.get("host")
     if host:
-        rows.append(f"  host: peak {host['rss_peak']:.2f} (resident, whole process tree)")
+        rows.append("  " + word("host_row", lang).format(peak=host["rss_peak"]))
     if rows:
         console.print()
         console.print(Shown(word("memory", lang), style="bold"))

@@ -32,6 +32,11 @@ _WORDS: dict[str, tuple[str, str]] = {
     "total": ("to ready", "到就绪"),
     "so_far": ("so far", "至今"),
     "memory": ("memory, GiB", "内存 (GiB)"),
+    "gpu_row": ("{name}: used {used}, peak {peak} of {total}", "{name}：已用 {used}，峰值 {peak}，共 {total}"),
+    "host_row": (
+        "host: peak {peak:.2f} (resident, whole process tree)",
+        "主机：峰值 {peak:.2f}（整个进程树的常驻内存）",
+    ),
     "no_rule": (
         'No known cause in this log. What would tell: the lines above the first "Traceback", from every process.',
         "日志中没有已知原因。需要的是：第一个 “Traceback” 之前、来自所有进程的日志行。",

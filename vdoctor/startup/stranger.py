@@ -57,6 +57,14 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
+# An excerpt of what stands below vLLM (NCCL, torch, the kernel) need not name it. Elsewhere "Permission
+# denied" or "No space left on device" is about something else.
+_NEAR = re.compile(
+    r"cuda|nccl|nvidia|nvrm|torch|\btriton|\bgpus?\b|safetensors|hugging ?face|transformers|flashinfer|\bray\b|raylet"
+    r"|gloo|tensor|\bllms?\b|/dev/shm|ptxas|nvcc|\bhsa|hip(?:blas|cc)|\bmodel\b",
+    re.IGNORECASE,
+)
+
 #: Whose logs may mention vLLM more than once and still are not its own.
 _RIVALS = frozenset(name for name, _ in _OTHERS) - {"a Python program", "a kernel log", "nvidia-smi"}
 
@@ -66,6 +74,7 @@ class Stranger:
 
     def __init__(self) -> None:
         self._sure = False
+        self._near = False
         self._mentions = 0
         self._votes: dict[str, int] = {}
 
@@ -74,6 +83,12 @@ class Stranger:
         """Its own records or modules were seen, or it is named oftener than anything else shows."""
         others = max((votes for name, votes in self._votes.items() if name in _RIVALS), default=0)
         return self._sure or self._mentions > others
+
+    @property
+    def is_near(self) -> bool:
+        """Errors in this text may be vLLM's: it, or something that it stands on, is spoken of, or nothing
+        speaks for another program."""
+        return self._near or self.is_vllm or self.guess() is None
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
@@ -84,6 +99,7 @@ class Stranger:
         if (event.source or "").rsplit("/", 1)[-1] in _RECORD_FILES or _SURE.search(event.shown):
             self._sure = True
             return
+        self._near = self._near or bool(_NEAR.search(event.shown))
         for name, pattern in _OTHERS:
             if pattern.search(event.shown):
                 self._votes[name] = self._votes.get(name, 0) + 1
