@@ -57,7 +57,9 @@ def lines(data: bytes, chunk: int | None = None) -> Iterator[Line]:
     yield from splitter.close()
 
 
-def examine(data: bytes | str, base: RuleBase | None = None, chunk: int | None = None, launch: Launch | None = None) -> Report:
+def examine(
+    data: bytes | str, base: RuleBase | None = None, chunk: int | None = None, launch: Launch | None = None
+) -> Report:
     """The report on a log."""
     raw = data.encode() if isinstance(data, str) else data
     examination = Examination(base or rules(), option_tables.load(), launch)

@@ -8,7 +8,23 @@ import pytest
 
 from tests.cases import examine
 
-WORDS = ["order", "user", "cart", "invoice", "session", "shard", "index", "cache", "queue", "worker", "batch", "payment", "report", "upload", "thumbnail"]
+WORDS = [
+    "order",
+    "user",
+    "cart",
+    "invoice",
+    "session",
+    "shard",
+    "index",
+    "cache",
+    "queue",
+    "worker",
+    "batch",
+    "payment",
+    "report",
+    "upload",
+    "thumbnail",
+]
 
 
 def nginx(r: random.Random) -> str:

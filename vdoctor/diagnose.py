@@ -91,6 +91,7 @@ class Examination:
             self._starts = self.timeline.starts
             if self._starts > 1:
                 self._outcome.restart()
+                self._log_facts.restart()
                 self._start_line = event.line
         self._log_facts.feed(event)
         self._outcome.feed(event)

@@ -8,6 +8,7 @@ the ``with`` block kills every process that the command started.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -33,6 +34,7 @@ STOP_TIMEOUT_S = 60.0
 ANALYZE_TIMEOUT_S = 60.0
 # Workers of a server that was killed see the closed pipe and leave by themselves.
 GONE_TIMEOUT_S = 10.0
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 # Found in the environment of every process of one run, however it was started.
 RUN_VARIABLE = "VDOCTOR_TEST_RUN"
 
@@ -126,6 +128,7 @@ class Watch:
             stderr=subprocess.PIPE,
             env=server_environment(real, self._run_id),
             start_new_session=True,
+            preexec_fn=_end_with_the_tests,
         )
         self._threads = [
             threading.Thread(target=self._read, args=("stdout",), daemon=True),
@@ -240,6 +243,15 @@ class Watch:
         for process in self._mine():
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
+
+
+def _end_with_the_tests() -> None:
+    """Ask the kernel for a SIGTERM when the thread that called fork ends.
+
+    A test process that is killed outright (a time limit, for one) runs no teardown, and the server
+    would stay for good.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _answers(url: str) -> bool:

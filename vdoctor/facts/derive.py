@@ -38,7 +38,13 @@ def derive(facts: Facts) -> dict[str, Fact]:
 
 
 def _number(value: FactValue | None) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
 
 
 @_derived("mem.utilization", "vllm.version")
@@ -64,7 +70,7 @@ def _fits_free(v: dict[str, FactValue]) -> FactValue | None:
     if not total or free is None:
         return None
     value = math.floor(free / total * 100 - 1) / 100
-    return value if value >= _LOWEST_UTILIZATION else None
+    return min(value, _HIGHEST_UTILIZATION) if value >= _LOWEST_UTILIZATION else None
 
 
 @_derived("mem.utilization_lower", "mem.utilization")
@@ -83,7 +89,7 @@ def _higher(v: dict[str, FactValue]) -> FactValue | None:
     missing, total = _number(v.get("mem.kv_available_gib")), _number(v.get("gpu.total_gib"))
     value = round(now + 0.05, 2)
     if missing is not None and total and missing <= 0:
-        value = math.ceil((now + (1.0 - missing) / total) * 100) / 100
+        value = math.ceil(round((now + (1.0 - missing) / total) * 100, 6)) / 100
     if value > _HIGHEST_UTILIZATION:
         return None
     free = _number(v.get("gpu.free_gib"))

@@ -101,6 +101,7 @@ class LogFacts:
         self.facts: dict[str, Fact] = {}
         self.arguments: dict[str, Any] | None = None
         self._prompt = PromptReader()
+        self._outdated: set[str] = set()
 
     @property
     def command(self) -> str | None:
@@ -119,9 +120,19 @@ class LogFacts:
             self._read_arguments(text, event.line)
         for index, found in self._spots.hits(text):
             for group, (name, convert) in _SPOTS[index].facts.items():
-                value = None if name in self.facts else _converted(convert, found[group])
+                value = _converted(convert, found[group])
                 if value is not None:
-                    self.facts[name] = Fact(value, f"log:{event.line}")
+                    self._state(name, value, event.line)
+
+    def restart(self) -> None:
+        """The server starts again: what it states now replaces what it stated before."""
+        self._outdated = set(self.facts)
+        self.arguments = None
+
+    def _state(self, name: str, value: FactValue, line: int) -> None:
+        if name not in self.facts or name in self._outdated:
+            self._outdated.discard(name)
+            self.facts[name] = Fact(value, f"log:{line}")
 
     def _read_arguments(self, text: str, line: int) -> None:
         arguments = parse_arguments(text)
@@ -132,5 +143,5 @@ class LogFacts:
             value = arguments.get(name)
             if isinstance(value, float) and not math.isfinite(value):
                 continue
-            if isinstance(value, str | int | float) and value != "" and fact not in self.facts:
-                self.facts[fact] = Fact(value, f"log:{line}")
+            if isinstance(value, str | int | float) and value != "":
+                self._state(fact, value, line)

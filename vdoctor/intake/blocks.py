@@ -81,6 +81,7 @@ class Block:
         return bool(self.exception) or self._strays > _MAX_STRAYS
 
     def freeze(self) -> Traceback:
+        """The block as it stands."""
         return Traceback(
             self.number,
             self.process or owner(self.frames),

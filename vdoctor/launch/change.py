@@ -83,7 +83,8 @@ class _Editor:
             return [flag]
         text = str(value)
         option = self._options.lookup(flag, self._version) or self._options.lookup(flag, None)
-        if option is not None and option.kind == "many" and text[:1] not in ("{", "["):
+        several = option is not None and option.kind == "many" and text[:1] not in ("{", "[")
+        if several and not any(is_option(word) for word in text.split()):
             return [flag, *text.split()]
         # argparse would take the value for an option of its own.
         return [f"{flag}={text}"] if is_option(text) else [flag, text]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from vdoctor.model import Facts
 from vdoctor.rulebase.schema import When
@@ -14,10 +14,7 @@ from vdoctor.rulebase.schema import When
 
 def _version(left: Any, right: Any) -> bool:
     """`0.11.1rc2.dev5+gabc` is compared by its release number: nightly builds carry the next one."""
-    try:
-        return SpecifierSet(str(right)).contains(Version(str(left)).base_version, prereleases=True)
-    except (InvalidVersion, InvalidSpecifier):
-        return False
+    return SpecifierSet(str(right)).contains(Version(str(left)).base_version, prereleases=True)
 
 
 #: op -> test of (fact's value, rule's value)
@@ -56,7 +53,7 @@ def holds(when: When, facts: Facts) -> bool | None:
     right = facts[when.than].value if when.than else when.value
     try:
         return OPERATORS[when.op](left, right)
-    except TypeError:
+    except (TypeError, ValueError):  # values that cannot be compared, a build that names no version
         return None
 
 

@@ -56,6 +56,7 @@ class Matcher:
             else None
         )
         self._counts: dict[int, int] = {}
+        self._start = 0
         self.hits: list[Hit] = []
 
     def feed(self, event: Event, place: Callable[[], Place]) -> None:
@@ -67,6 +68,11 @@ class Matcher:
             here = place()
             if not _fits(rule, signal, event, here):
                 continue
+            if here.start > self._start:
+                # A server that restarts in a circle: its latest fault counts.
+                self._start = here.start
+                self._counts.clear()
+                self.hits = [hit for hit in self.hits if hit.start == 0]
             count = self._counts[index] = self._counts.get(index, 0) + 1
             if count <= _KEEP:
                 self.hits.append(_hit(rule, signal, event, here, found))

@@ -90,28 +90,44 @@ def rank(matches: list[Match]) -> list[Finding]:
     ordered = _order(roots)
     findings: list[Finding] = []
     for match in ordered:
+        own = symptoms.get(match.rule.id, ())
         twin = next((at for at, f in enumerate(findings) if f.id == match.rule.cause), None)
         if twin is None:
-            findings.append(_finding(match, symptoms.get(match.rule.id, ())))
+            findings.append(_finding(match, own))
+        else:
+            together = tuple(dict.fromkeys(findings[twin].symptoms + own))
+            findings[twin] = replace(findings[twin], symptoms=together)
     return findings
 
 
 def _separate(matches: list[Match]) -> tuple[list[Match], Mapping[str, tuple[str, ...]]]:
     """Which matches stand for themselves, and what each of them explains."""
-    explained: dict[str, list[str]] = {}
+    explained: dict[str, tuple[str, ...]] = {}
     consequences: set[str] = set()
     ordered = _order(matches)
     for match in ordered:
         if match.rule.id in consequences:
             continue
-        for other in ordered:
-            if other is match or other.rule.cause == match.rule.cause:
-                continue
-            if _explains(match, other):
-                consequences.add(other.rule.id)
-                explained.setdefault(match.rule.id, []).append(other.rule.cause)
+        reached = _reached(match, ordered)
+        consequences.update(other.rule.id for other in reached)
+        explained[match.rule.id] = tuple(dict.fromkeys(other.rule.cause for other in reached))
     kept = [match for match in matches if match.rule.id not in consequences]
-    return kept, {name: tuple(dict.fromkeys(causes)) for name, causes in explained.items()}
+    return kept, explained
+
+
+def _reached(match: Match, ordered: list[Match]) -> list[Match]:
+    """What a match explains, and what that explains in its turn."""
+    reached: list[Match] = []
+    queue = [match]
+    while queue:
+        cause = queue.pop(0)
+        for other in ordered:
+            if other is match or other in reached or other.rule.cause in (match.rule.cause, cause.rule.cause):
+                continue
+            if _explains(cause, other):
+                reached.append(other)
+                queue.append(other)
+    return reached
 
 
 def _explains(match: Match, other: Match) -> bool:
@@ -225,7 +241,13 @@ def _fill_change(change: Change, facts: Facts) -> Change | None:
         if setting is not None and text is None:
             return None
         env[name] = text
-    return replace(change, flags=flags, env=env)
+    container: dict[str, str | bool] = {}
+    for name, value in change.container.items():
+        filled = fill(value, facts) if isinstance(value, str) else value
+        if filled is None:
+            return None
+        container[name] = filled
+    return Change(flags, env, container)
 
 
 def _fill_name(name: str, facts: Facts) -> tuple[str, ...] | None:

@@ -16,6 +16,7 @@ _NEAR = 88
 _WRAPPERS = re.compile(
     r"Engine core initialization failed|WorkerProc initialization failed|See stack trace|See root cause"
     r"|Engine process failed to start|EngineDeadError|died unexpectedly|Engine loop has died|Executor failed"
+    r"|^(?:Base)?ExceptionGroup: "
 )
 _STOPS = frozenset(
     {

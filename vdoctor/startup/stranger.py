@@ -46,6 +46,7 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("TensorRT-LLM", re.compile(r"\[TensorRT-LLM\]|tensorrt_llm")),
     ("Triton Inference Server", re.compile(r"tritonserver|\] .*model_lifecycle\.cc")),
     ("LMDeploy", re.compile(r"lmdeploy|\[TM\]\[")),
+    ("a Django or Flask application", re.compile(r"\bdjango\b|\bflask\b|\bwerkzeug\b")),
     ("nginx", re.compile(r"nginx|\" \d{3} \d+ \"(?:https?://|-\")")),
     ("a Python program", re.compile(r"^Traceback \(most recent call last\):|^\s+File \".*\", line \d+")),
     ("a kernel log", re.compile(r"^\[(?:\s*\d+\.\d{6}|\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")),
@@ -87,8 +88,8 @@ class Stranger:
     @property
     def is_near(self) -> bool:
         """Errors in this text may be vLLM's: it, or something that it stands on, is spoken of, or nothing
-        speaks for another program."""
-        return self._near or self.is_vllm or self.guess() is None
+        speaks for another product."""
+        return self._near or self.is_vllm or not self._votes.keys() & _RIVALS
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
