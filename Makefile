@@ -30,7 +30,7 @@ lint: venv
 	$(BIN)/vdoctor rules lint
 
 test: lint
-	$(BIN)/python -m pytest -n auto -m "not vllm"
+	$(BIN)/python -m pytest -n auto
 
 test-vllm: venv
 	$(BIN)/python tools/real_vllm.py

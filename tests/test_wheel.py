@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,13 +23,33 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ("setup.py", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE")
 FIXTURE = ROOT / "fixtures" / "oom" / "kv-too-small-vllm-0.11.2" / "log.txt"
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("wheel")]
+pytestmark = pytest.mark.slow
+
+
+@contextlib.contextmanager
+def once(tmp_path_factory: pytest.TempPathFactory, name: str) -> Iterator[tuple[Path, bool]]:
+    """A folder that all workers of a run share, and whether this one is the first and has to fill it."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (shared / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        folder = shared / name
+        first = not folder.exists()
+        folder.mkdir(exist_ok=True)
+        yield folder, first
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from a copy of the sources: the checkout stays as it is."""
-    folder = tmp_path_factory.mktemp("build")
+    with once(tmp_path_factory, "wheel-build") as (folder, first):
+        if first:
+            _build(folder)
+        (built,) = (folder / "dist").glob("*.whl")
+        return built
+
+
+def _build(folder: Path) -> None:
     for name in SOURCES:
         shutil.copy(ROOT / name, folder / name)
     for name in ("vdoctor", "rules"):
@@ -33,8 +57,6 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     argv = [sys.executable, "-m", "build", "--wheel", "--no-isolation", str(folder)]
     done = subprocess.run(argv, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    (built,) = (folder / "dist").glob("*.whl")
-    return built
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +115,13 @@ def test_build_needs_only_what_pyproject_names(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An environment with the wheel alone; its dependencies are those of the running one."""
-    folder = tmp_path_factory.mktemp("installed")
+    with once(tmp_path_factory, "wheel-installed") as (folder, first):
+        if first:
+            _install(wheel, folder)
+        return folder
+
+
+def _install(wheel: Path, folder: Path) -> None:
     venv.create(folder / "env", with_pip=False, symlinks=True)
     python = folder / "env" / "bin" / "python"
     site = Path(
@@ -126,7 +154,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             if "vdoctor" not in entry.name and entry.suffix not in (".pth", ".egg-link"):
                 (dependencies / entry.name).symlink_to(entry)
     (site / "dependencies.pth").write_text(f"{dependencies}\n")
-    return folder
 
 
 @pytest.fixture
@@ -154,10 +181,10 @@ def test_installed_wheel_lints_its_own_rules_and_runs_the_demo_server(installed:
     assert (helped.returncode, helped.stderr) == (0, b"")
 
 
-def test_installed_wheel_watches(installed: Path, env: dict[str, str]) -> None:
+def test_installed_wheel_watches(installed: Path, env: dict[str, str], tmp_path: Path) -> None:
     vdoctor = str(installed / "env" / "bin" / "vdoctor")
     done = run(
-        [vdoctor, "watch", "-q", "--session", str(installed / "s"), "--", "sh", "-c", "echo hi; exit 7"],
+        [vdoctor, "watch", "-q", "--session", str(tmp_path / "s"), "--", "sh", "-c", "echo hi; exit 7"],
         env=env,
         cwd=installed,
     )

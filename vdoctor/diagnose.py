@@ -14,6 +14,7 @@ from typing import Any
 from vdoctor.facts.derive import derive
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.log import LogFacts
+from vdoctor.facts.ticket import TicketFacts, together
 from vdoctor.facts.unknown_options import unknown_options
 from vdoctor.intake.reader import EventReader
 from vdoctor.launch import command as commands
@@ -37,6 +38,7 @@ from vdoctor.model import (
     phase_of,
 )
 from vdoctor.rulebase import ends
+from vdoctor.rulebase.forecast import weighed
 from vdoctor.rulebase.match import Hit, Matcher, Place
 from vdoctor.rulebase.rank import Match, evaluate, rank
 from vdoctor.rulebase.schema import RuleBase
@@ -61,6 +63,7 @@ class Examination:
         self._reader = EventReader()
         self._matcher = Matcher(rules)
         self._log_facts = LogFacts()
+        self._ticket_facts = TicketFacts()
         self._outcome = Outcome()
         self._ledger = Ledger()
         self._stranger = Stranger()
@@ -94,6 +97,7 @@ class Examination:
                 self._log_facts.restart()
                 self._start_line = event.line
         self._log_facts.feed(event)
+        self._ticket_facts.feed(event)
         self._outcome.feed(event)
         self._stranger.feed(event)
         self._matcher.feed(event, lambda: self._place(event))
@@ -121,9 +125,9 @@ class Examination:
         launch = self.launch()
         facts = self._facts(launch)
         matches, undecided = evaluate(self._rules, self._current(), facts, self._derive)
-        findings = rank(matches)
+        findings = rank(weighed(matches, self.timeline.furthest, self.timeline.served, self._outcome.is_death))
         verdict = self._verdict(findings)
-        if verdict == "failed" and not any(f.severity == "fatal" for f in findings if not self._is_wrapper(f)):
+        if verdict == "failed" and not any(self._is_shown(f) for f in findings):
             findings = self._with_unknown(findings)
         if verdict in ("incomplete", "stalled"):
             findings += self._ends(findings, facts)
@@ -158,9 +162,8 @@ class Examination:
         return None
 
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
-        facts = dict(launch_facts(launch, self._options)) if launch else {}
-        # What vLLM printed beats the command line: it is what was in force.
-        facts.update(self._log_facts.facts)
+        asked = launch_facts(launch, self._options) if launch else {}
+        facts = together(self._ticket_facts.facts, asked, self._log_facts.facts)
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
@@ -194,6 +197,12 @@ class Examination:
     def _is_wrapper(self, finding: Finding) -> bool:
         rule = self._rules.get(finding.rule)
         return rule is not None and rule.wrapper
+
+    def _is_shown(self, finding: Finding) -> bool:
+        """A fault that answers what happened: no wrapper, no forecast from facts."""
+        rule = self._rules.get(finding.rule)
+        forecast = rule is not None and rule.preflight and not finding.evidence
+        return finding.severity == "fatal" and not forecast and not self._is_wrapper(finding)
 
     def _verdict(self, findings: Sequence[Finding]) -> Verdict:
         grave = {finding.severity for finding in findings if finding.confidence != "possible"}

@@ -3,6 +3,10 @@
     python3 tools/vllm_tables --fetch   get the wheels, keep their Python trees (1 GB of disk)
     python3 tools/vllm_tables           make vdoctor/data/{options,quantization,envs}.json
     python3 tools/vllm_tables --check   the same in memory; fails when a file differs
+    python3 tools/vllm_tables signals   which releases have the wording that each signal of a rule looks for;
+                                        with --release V also the rules whose wording V no longer has
+    python3 tools/vllm_tables fixes     rules that have nothing to offer in a release that has their wording
+    python3 tools/vllm_tables errors    errors of the start-up that no rule knows (--release V: not of the newest)
 
 A new release is a new line in RELEASES (releases.py). vLLM is neither installed nor imported: its
 import takes half a minute, wants a torch of its own, and old releases do not import at all on
@@ -30,4 +34,8 @@ Not in the tables: options that plug-ins add (platforms, ``--omni``), the keys i
 (``--compilation-config.x``), defaults and choices that only a running vLLM knows (they are null:
 tool and reasoning parsers, defaults that depend on the GPU), and what vLLM checks after parsing.
 Releases that are not in the table are not guessed at: see vdoctor/launch/options.py.
+
+The last three modes compare the expressions of the rules with every string constant of a release
+(texts.py, fit.py). A signal that fits none is somebody else's message (torch, NCCL, the kernel), is
+composed of parts, or is wrong: look at it.
 """

@@ -34,18 +34,16 @@ class Step:
 
 
 class Automaton:
-    """States are numbers, 0 the first; `steps` and `accepts` look through steps that take no character."""
+    """States are numbers, 0 the first; `steps` and `accepting` look through steps that take no character."""
 
     def __init__(self, regex: str) -> None:
         self._steps: list[list[Step]] = [[]]
         self._free: list[list[int]] = [[]]
-        self.last = self._sequence(sre_parse.parse(regex), 0)
+        last = self._sequence(sre_parse.parse(regex), 0)
         self.literals = sum(step.literal for steps in self._steps for step in steps)
-        self._closures = [self._closure(state) for state in range(len(self._steps))]
-        self.steps = [[step for one in closure for step in self._steps[one]] for closure in self._closures]
-
-    def accepts(self, state: int) -> bool:
-        return self.last in self._closures[state]
+        closures = [self._closure(state) for state in range(len(self._steps))]
+        self.steps = [[step for one in closure for step in self._steps[one]] for closure in closures]
+        self.accepting = frozenset(state for state, closure in enumerate(closures) if last in closure)
 
     def _closure(self, state: int) -> frozenset[int]:
         seen, todo = {state}, [state]

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import vllm_tables
+from vllm_tables import checks
 from vllm_tables.fetch import fetch
-from vllm_tables.releases import DATA, RELEASES, TREES
+from vllm_tables.releases import DATA, RELEASES, TREES, missing
 from vllm_tables.write import build
 
 
@@ -22,11 +23,13 @@ def differing(texts: dict[str, str], data: Path) -> list[str]:
     ]
 
 
-def missing(trees: Path, releases: Sequence[str]) -> list[str]:
-    return [version for version in releases if not (trees / version / "vllm").is_dir()]
-
-
 def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    return checks.run(words[0], words[1:]) if words and words[0] in checks.MODES else make(words)
+
+
+def make(argv: Sequence[str]) -> int:
+    """Write the tables, or check them, or fetch what they are made from."""
     parser = argparse.ArgumentParser(description=(vllm_tables.__doc__ or "").partition("\n")[0])
     parser.add_argument("versions", nargs="*", help="releases instead of the built-in list")
     parser.add_argument("--fetch", action="store_true", help="download the trees that are missing")

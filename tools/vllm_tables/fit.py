@@ -7,7 +7,6 @@ the expression that only a hole can supply are missed; the fit with the fewest o
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vllm_tables.automaton import Automaton
@@ -47,26 +46,28 @@ def fit(automaton: Automaton, words: str) -> Fit:
     best = NONE
     for char in words:
         scores.setdefault(0, (0, 0))
-        scores = _through_hole(automaton, scores) if char == HOLE else dict(_through(automaton, scores, char))
-        for state, (missed, matched) in scores.items():
-            if automaton.accepts(state) and matched:
+        scores = _through_hole(automaton, scores) if char == HOLE else _through(automaton, scores, char)
+        for state in scores.keys() & automaton.accepting:
+            missed, matched = scores[state]
+            if matched:
                 best = max(best, Fit(matched / (matched - missed), matched))
     return best
 
 
-def _through(automaton: Automaton, scores: _Scores, char: str) -> Iterator[tuple[int, tuple[int, int]]]:
+def _through(automaton: Automaton, scores: _Scores, char: str) -> _Scores:
     new: _Scores = {}
     for state, (missed, matched) in scores.items():
         for step in automaton.steps[state]:
             if step.test(char):
                 score = (missed, matched + step.literal)
-                if score > new.get(step.target, (-(1 << 30), 0)):
+                if step.target not in new or score > new[step.target]:
                     new[step.target] = score
-    return iter(new.items())
+    return new
 
 
 def _through_hole(automaton: Automaton, scores: _Scores) -> _Scores:
     """A hole supplies any number of characters: every state behind is reached, at the price of letters missed."""
+    limit = automaton.literals * (1 - ENOUGH)
     done: _Scores = {}
     heap = [(-missed, -matched, state) for state, (missed, matched) in scores.items()]
     heapq.heapify(heap)
@@ -76,6 +77,6 @@ def _through_hole(automaton: Automaton, scores: _Scores) -> _Scores:
             continue
         done[state] = (-missed, -matched)
         for step in automaton.steps[state]:
-            if step.target not in done and missed + step.literal <= automaton.literals:
+            if step.target not in done and missed + step.literal <= limit:
                 heapq.heappush(heap, (missed + step.literal, matched, step.target))
     return done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 # The last patch of each minor version, and earlier ones that many people stayed on.
@@ -17,4 +18,10 @@ RELEASES = (
 ONLY_FULL_WHEEL = frozenset({"0.5.5", "0.6.0", "0.6.3", "0.6.4", "0.6.6", "0.7.0", "0.7.3", "0.8.0", "0.33.0"})
 
 TREES = Path.home() / ".cache" / "vdoctor" / "vllm-trees"
-DATA = Path(__file__).resolve().parents[2] / "vdoctor" / "data"
+_ROOT = Path(__file__).resolve().parents[2]
+DATA = _ROOT / "vdoctor" / "data"
+RULES = _ROOT / "rules"
+
+
+def missing(trees: Path, releases: Sequence[str]) -> list[str]:
+    return [version for version in releases if not (trees / version / "vllm").is_dir()]

@@ -11,12 +11,12 @@ from typing import Any
 from vdoctor.intake.patterns import sre_constants as sre
 from vdoctor.intake.patterns import sre_parse
 from vllm_tables.automaton import Automaton
-from vllm_tables.fit import NONE, Fit, fit, spoken
+from vllm_tables.fit import fit, spoken
 from vllm_tables.texts import Text
 
 _WORD = re.compile(r"[A-Za-z]{3,}")
 #: Texts that share fewer of the letters of an expression's words are not tried.
-_SHARED = 0.4
+_SHARED = 0.55
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +46,16 @@ class Wordings:
                 self._owners.setdefault(word, set()).add(at)
         self._containing = functools.lru_cache(maxsize=None)(self._texts_with)
 
-    def matches(self, regex: str) -> list[Wording]:
+    @functools.cache  # noqa: B019  # one object lives as long as the program
+    def matches(self, regex: str) -> tuple[Wording, ...]:
         """The texts that an expression fits."""
-        return [wording for wording, found in self.fits(regex) if found.good]
-
-    def best(self, regex: str) -> tuple[Wording | None, Fit]:
-        """The nearest text, good or not."""
-        return max(self.fits(regex), key=lambda pair: pair[1], default=(None, NONE))
-
-    @functools.lru_cache(maxsize=None)  # noqa: B019  # one object lives as long as the program
-    def fits(self, regex: str) -> tuple[tuple[Wording, Fit], ...]:
         automaton = Automaton(regex)
-        return tuple((self.all[at], fit(automaton, self._spoken[at])) for at in self._candidates(regex))
+        tried = self._candidates(regex)
+        return tuple(self.all[at] for at in tried if fit(automaton, self._spoken[at]).good)
+
+    def releases(self, regex: str) -> list[int]:
+        """The numbers of the releases with a text that an expression fits."""
+        return sorted(frozenset().union(*(wording.releases for wording in self.matches(regex))))
 
     def _candidates(self, regex: str) -> list[int]:
         tree = sre_parse.parse(regex)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from vdoctor.facts.snippets import image_release
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.words import end_of_options, is_option, model_at, normal
 from vdoctor.model import Fact, FactValue, Launch
@@ -33,6 +34,8 @@ def launch_facts(launch: Launch, options: OptionTable, source: str = "argv") -> 
     if launch.container:
         words = " ".join(launch.container)
         facts["launch.ipc_host"] = Fact("--ipc=host" in words or "--ipc host" in words, source)
+        if release := image_release(launch.container[-1]):
+            facts["vllm.version"] = Fact(release, source)
     args = list(launch.args)
     model = model_at(args, options, None) if not launch.program or launch.program[-1] == "serve" else None
     if model is not None:

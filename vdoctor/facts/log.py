@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from vdoctor.facts.arguments import parse_arguments
 from vdoctor.facts.prompt import PromptReader
-from vdoctor.intake.patterns import PatternSet
+from vdoctor.facts.spots import Spot, SpotSet
 from vdoctor.model import Event, Fact, FactValue
 
 
@@ -16,65 +16,49 @@ def _int(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def _converted(convert: Callable[[str], FactValue], text: str) -> FactValue | None:
-    """None for digits that are no number: a hostile or damaged line states nothing."""
-    try:
-        value = convert(text)
-    except ValueError:
-        return None
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def _generation(text: str) -> str:
     """`an`, `a V0`, `a V1`: before 0.7.3 there was only V0, and the line did not say so."""
     return "v1" if "V1" in text else "v0"
-
-
-class _Spot(NamedTuple):
-    """A line that states facts: group name -> (fact, conversion)."""
-
-    pattern: str
-    facts: dict[str, tuple[str, Callable[[str], FactValue]]]
 
 
 # Anchored: the line is long, and a search from every place in it would be slow.
 _CONFIG = r"^.{0,120}?LLM engine \(v[^)]{1,80}\) with config: "
 _NUMBER = r"-?\d+(?:\.\d+)?"
 
-_SPOTS: tuple[_Spot, ...] = (
-    _Spot(r"vLLM API server version (?P<a>[^\s,]+)", {"a": ("vllm.version", str)}),
-    _Spot(r"█ ▀▄▀ █  version (?P<a>\S+)", {"a": ("vllm.version", str)}),
-    _Spot(r"Initializing an? (?:V[01] )?LLM engine \(v(?P<a>[^)]+)\)", {"a": ("vllm.version", str)}),
-    _Spot(r"Initializing (?P<a>an?(?: V[01])?) LLM engine \(v", {"a": ("vllm.generation", _generation)}),
-    _Spot(r"vLLM Version\s*:\s*(?P<a>\d+\.\d+\.\S+)", {"a": ("vllm.version", str)}),
-    _Spot(_CONFIG + r"model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
-    _Spot(_CONFIG + r".*?\btensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),
-    _Spot(_CONFIG + r".*?[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
-    _Spot(r"LLM engine .*device_config=(?P<a>[a-z]+)", {"a": ("launch.device", str)}),
-    _Spot(r"Starting to load model (?P<a>\S+?)\.\.\.", {"a": ("model.name", str)}),
-    _Spot(r"Resolved architecture: (?P<a>\w+)", {"a": ("model.architecture", str)}),
-    _Spot(r"(?:Using max model len) (?P<a>\d+)", {"a": ("model.max_len", int)}),
-    _Spot(rf"(?:Loading model weights|Model loading) took (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.weights_gib", float)}),
-    _Spot(rf"model weights take (?P<a>{_NUMBER})GiB", {"a": ("mem.weights_gib", float)}),
-    _Spot(rf"PyTorch activation peak memory takes (?P<a>{_NUMBER})GiB", {"a": ("mem.activation_gib", float)}),
-    _Spot(rf"reserved for KV Cache is (?P<a>{_NUMBER})GiB", {"a": ("mem.kv_available_gib", float)}),
-    _Spot(
+_SPOTS: tuple[Spot, ...] = (
+    Spot(r"vLLM API server version (?P<a>[^\s,]+)", {"a": ("vllm.version", str)}),
+    Spot(r"█ ▀▄▀ █  version (?P<a>\S+)", {"a": ("vllm.version", str)}),
+    Spot(r"Initializing an? (?:V[01] )?LLM engine \(v(?P<a>[^)]+)\)", {"a": ("vllm.version", str)}),
+    Spot(r"Initializing (?P<a>an?(?: V[01])?) LLM engine \(v", {"a": ("vllm.generation", _generation)}),
+    Spot(_CONFIG + r"model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
+    Spot(_CONFIG + r".*?\btensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),
+    Spot(_CONFIG + r".*?[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
+    Spot(r"LLM engine .*device_config=(?P<a>[a-z]+)", {"a": ("launch.device", str)}),
+    Spot(r"Starting to load model (?P<a>\S+?)\.\.\.", {"a": ("model.name", str)}),
+    Spot(r"Resolved architecture: (?P<a>\w+)", {"a": ("model.architecture", str)}),
+    Spot(r"(?:Using max model len) (?P<a>\d+)", {"a": ("model.max_len", int)}),
+    Spot(rf"(?:Loading model weights|Model loading) took (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.weights_gib", float)}),
+    Spot(rf"model weights take (?P<a>{_NUMBER})GiB", {"a": ("mem.weights_gib", float)}),
+    Spot(rf"PyTorch activation peak memory takes (?P<a>{_NUMBER})GiB", {"a": ("mem.activation_gib", float)}),
+    Spot(rf"reserved for KV Cache is (?P<a>{_NUMBER})GiB", {"a": ("mem.kv_available_gib", float)}),
+    Spot(
         rf"total_gpu_memory \((?P<a>{_NUMBER})GiB\) x gpu_memory_utilization \((?P<b>{_NUMBER})\) = (?P<c>{_NUMBER})GiB",
         {"a": ("gpu.total_gib", float), "b": ("mem.utilization", float), "c": ("mem.requested_gib", float)},
     ),
-    _Spot(rf"Available KV cache memory: (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.kv_available_gib", float)}),
-    _Spot(r"(?:GPU|CPU|XPU|TPU|HPU) KV cache size: (?P<a>[\d,]+) tokens", {"a": ("kv.tokens", _int)}),
-    _Spot(rf"Graph capturing finished in \d+ secs, took (?P<a>{_NUMBER}) GiB", {"a": ("mem.graph_gib", float)}),
-    _Spot(
+    Spot(rf"Available KV cache memory: (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.kv_available_gib", float)}),
+    Spot(r"(?:GPU|CPU|XPU|TPU|HPU) KV cache size: (?P<a>[\d,]+) tokens", {"a": ("kv.tokens", _int)}),
+    Spot(rf"Graph capturing finished in \d+ secs, took (?P<a>{_NUMBER}) GiB", {"a": ("mem.graph_gib", float)}),
+    Spot(
         rf"Free memory on device[^(]*\((?P<a>{_NUMBER})/(?P<b>{_NUMBER}) GiB\) on startup",
         {"a": ("gpu.free_gib", float), "b": ("gpu.total_gib", float)},
     ),
-    _Spot(
+    Spot(
         rf"[Dd]esired GPU memory utilization (?:is )?\((?P<a>{_NUMBER}), (?P<b>{_NUMBER}) GiB\)",
         {"a": ("mem.utilization", float), "b": ("mem.requested_gib", float)},
     ),
-    _Spot(rf"has a total capacity of (?P<a>{_NUMBER}) GiB", {"a": ("gpu.total_gib", float)}),
-    _Spot(r"with (?P<a>\d+) dummy requests", {"a": ("seqs.warmup", int)}),
+    Spot(rf"has a total capacity of (?P<a>{_NUMBER}) GiB", {"a": ("gpu.total_gib", float)}),
+    Spot(r"with (?P<a>\d+) dummy requests", {"a": ("seqs.warmup", int)}),
+    Spot(r"as (?P<a>WSL) is detected", {"a": ("os.wsl", bool)}),
 )
 
 #: printed argument -> fact
@@ -93,11 +77,16 @@ _ARGUMENTS: dict[str, str] = {
 }
 
 
+@functools.cache
+def _spots() -> SpotSet:
+    return SpotSet(_SPOTS)
+
+
 class LogFacts:
     """Collects facts from events; the first value of a fact stays, later ones do not replace it."""
 
     def __init__(self) -> None:
-        self._spots = PatternSet([spot.pattern for spot in _SPOTS])
+        self._spots = _spots()
         self.facts: dict[str, Fact] = {}
         self.arguments: dict[str, Any] | None = None
         self._prompt = PromptReader()
@@ -118,11 +107,8 @@ class LogFacts:
             self._prompt.feed(event.text)
         elif "args: " in text and self.arguments is None:
             self._read_arguments(text, event.line)
-        for index, found in self._spots.hits(text):
-            for group, (name, convert) in _SPOTS[index].facts.items():
-                value = _converted(convert, found[group])
-                if value is not None:
-                    self._state(name, value, event.line)
+        for name, value in self._spots.read(text):
+            self._state(name, value, event.line)
 
     def restart(self) -> None:
         """The server starts again: what it states now replaces what it stated before."""

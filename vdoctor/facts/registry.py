@@ -46,6 +46,33 @@ def _whole_up(value: FactValue) -> str:
     return str(math.ceil(value)) if isinstance(value, int | float) else str(value)
 
 
+#: Environment variables that matter at a start: each is the fact env.NAME, a text.
+VARIABLES = (
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_HOME",
+    "LD_LIBRARY_PATH",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "NCCL_CUMEM_ENABLE",
+    "NCCL_DEBUG",
+    "NCCL_IB_DISABLE",
+    "NCCL_NVLS_ENABLE",
+    "NCCL_P2P_DISABLE",
+    "NCCL_SHM_DISABLE",
+    "NCCL_SOCKET_IFNAME",
+    "VLLM_ATTENTION_BACKEND",
+    "VLLM_CPU_KVCACHE_SPACE",
+    "VLLM_ENABLE_CUDA_COMPATIBILITY",
+    "VLLM_HOST_IP",
+    "VLLM_LOGGING_LEVEL",
+    "VLLM_PORT",
+    "VLLM_SKIP_P2P_CHECK",
+    "VLLM_USE_FLASHINFER_SAMPLER",
+    "VLLM_USE_MODELSCOPE",
+    "VLLM_USE_V1",
+    "VLLM_USE_V2_MODEL_RUNNER",
+    "VLLM_WORKER_MULTIPROC_METHOD",
+)
+
 _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "vllm.version": ("vLLM release", _plain),
     "vllm.generation": ("v0, v1 or v1-mrv2 (Model Runner V2)", _plain),
@@ -137,6 +164,7 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "cuda.nvcc": ("path of nvcc that was tried", _plain),
     "cuda.toolkit": ("version of the installed CUDA toolkit", _plain),
     "cuda.torch": ("CUDA version that PyTorch was built for", _plain),
+    "cuda.torchvision": ("CUDA version that torchvision was built for", _plain),
     "cuda.option": ("option that nvcc does not know", _plain),
     "driver.cuda": ("CUDA version of the driver, as torch prints it (12040)", _cuda_version),
     "driver.condition": ("what the image demands of the driver", _plain),
@@ -185,6 +213,21 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "proc.uid": ("user id without a passwd entry", _plain),
     "proc.open_files": ("limit of open files", _plain),
     "process.exit_code": ("exit status of the process that died", _plain),
+    "torch.version": ("PyTorch release", _plain),
+    "transformers.version": ("transformers release", _plain),
+    "flashinfer.version": ("FlashInfer release", _plain),
+    "triton.version": ("Triton release", _plain),
+    "python.version": ("Python release", _plain),
+    "driver.version": ("NVIDIA driver release", _plain),
+    "os.name": ("operating system", _plain),
+    "os.glibc": ("version of the C library", _plain),
+    "os.wsl": ("Linux under Windows (WSL)", _plain),
+    "gpu.in_use_gib": ("memory in use on the fullest GPU when nvidia-smi was run, GiB", _size),
+    "gpu.holders": ("processes that held GPU memory when nvidia-smi was run", _plain),
+    "gpu.link": ("nvlink when it joins every pair of GPUs, mixed when some, pcie when none", _plain),
+    "launch.shm_mib": ("shared memory that the container is given, MiB", _plain),
+    "shm.size_mib": ("size of /dev/shm, MiB", _plain),
+    **{f"env.{name}": (f"environment variable {name}", _plain) for name in VARIABLES},
 }
 
 #: name -> what is known about it

@@ -150,12 +150,14 @@ def _order(matches: list[Match]) -> list[Match]:
     times = [hit.time for match in matches for hit in match.hits[:1] if hit.time is not None]
     origin = min(times, default=0.0)
 
-    def key(match: Match) -> tuple[int, int, int, int, int]:
+    def key(match: Match) -> tuple[int, int, int, int, int, int]:
         first = match.hits[0] if match.hits else None
         time = first.time if first and first.time is not None else origin
         return (
             SEVERITIES.index(match.severity),
             CONFIDENCES.index(match.confidence),
+            # What the log shows comes before what only facts say.
+            0 if first else 1,
             int((time - origin) // _BURST_SECONDS) if match.severity == "fatal" else 0,
             -first.depth if first else 0,
             first.evidence.line if first else 1 << 30,

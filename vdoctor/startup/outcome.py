@@ -43,6 +43,11 @@ class Outcome:
             self.death_line = self.death_line or event.line
             self.last_death_line = event.line
 
+    @property
+    def is_death(self) -> bool:
+        """The current start shows an end or an exception."""
+        return self.death_line is not None or self.traceback_line is not None
+
     def restart(self) -> None:
         """A new start begins in the same log."""
         self.death_line = self.last_death_line = self.traceback_line = None

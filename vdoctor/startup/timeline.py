@@ -66,6 +66,8 @@ class Timeline:
         self.furthest: str | None = None
         self.last_marker: str = ""
         self.ready = False
+        #: ready in this start or an earlier one
+        self.served = False
         self.ready_line: int | None = None
         self.shutdown_line: int | None = None
         self.progress_line = 0
@@ -114,7 +116,7 @@ class Timeline:
         if marker.role == "engine_ready":
             self._close_others(event)
         if marker.role == "ready" or (marker.role == "serving" and step == "runtime.serving"):
-            self.ready = True
+            self.ready = self.served = True
             self.ready_line = self.ready_line or event.line
         return step
 
