@@ -14,6 +14,7 @@ from typing import Any
 from vdoctor.facts.derive import derive
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.log import LogFacts
+from vdoctor.facts.progress import ProgressFacts
 from vdoctor.facts.ticket import TicketFacts, together
 from vdoctor.facts.unknown_options import unknown_options
 from vdoctor.intake.reader import EventReader
@@ -63,6 +64,7 @@ class Examination:
         self._reader = EventReader()
         self._matcher = Matcher(rules)
         self._log_facts = LogFacts()
+        self._progress = ProgressFacts()
         self._ticket_facts = TicketFacts()
         self._outcome = Outcome()
         self._ledger = Ledger()
@@ -97,6 +99,7 @@ class Examination:
                 self._log_facts.restart()
                 self._start_line = event.line
         self._log_facts.feed(event)
+        self._progress.feed(event)
         self._ticket_facts.feed(event)
         self._outcome.feed(event)
         self._stranger.feed(event)
@@ -130,7 +133,11 @@ class Examination:
         if verdict == "failed" and not any(self._is_shown(f) for f in findings):
             findings = self._with_unknown(findings)
         if verdict in ("incomplete", "stalled"):
-            findings += self._ends(findings, facts)
+            extra = self._ends(findings, facts)
+            # A stall says more than a remark of the same name.
+            told = {finding.id for finding in extra}
+            remarks = [f for f in findings if f.severity == "info" and f.id not in told]
+            findings = [f for f in findings if f.severity != "info"] + extra + remarks
         findings = [self._with_commands(finding, launch, facts) for finding in findings]
         phase, step = self._where(verdict, findings)
         return Report(
@@ -163,7 +170,7 @@ class Examination:
 
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
-        facts = together(self._ticket_facts.facts, asked, self._log_facts.facts)
+        facts = together(self._ticket_facts.facts, asked, self._log_facts.facts) | self._progress.facts
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
@@ -251,7 +258,7 @@ class Examination:
     def _ends(self, findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         """A log that just stops: what hangs most often at this point."""
         matches = ends.matches(self._rules, self.timeline.furthest, self.timeline.last_marker, facts)
-        known = {finding.id for finding in findings}
+        known = {finding.id for finding in findings if finding.severity != "info"}
         extra = [finding for finding in rank(matches) if finding.id not in known]
         step = self.timeline.furthest
         phase = phase_of(step) if step else None
@@ -262,7 +269,9 @@ class Examination:
             return None, None
         first = findings[0] if findings else None
         if first is not None and first.phase and not (self._is_wrapper(first) and self.timeline.furthest):
-            return first.phase, first.step
+            step = self.timeline.furthest
+            same = step is not None and phase_of(step) == first.phase
+            return first.phase, first.step or (step if same else None)
         step = self.timeline.furthest
         if step is None:
             return (first.phase, first.step) if first else (None, None)

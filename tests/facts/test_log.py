@@ -30,7 +30,6 @@ HEADER = "(EngineCore_DP0 pid=7) INFO 12-01 02:03:04 [core.py:97] "
         ("vLLM API server version 0.11.0", {"vllm.version": "0.11.0"}),
         ("vLLM API server version 0.11.1rc2.dev5+g1a2b3c", {"vllm.version": "0.11.1rc2.dev5+g1a2b3c"}),
         (" ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0", {"vllm.version": "0.32.0"}),
-        ("vLLM Version                 : 0.10.2", {"vllm.version": "0.10.2"}),
         (
             "Initializing an LLM engine (v0.6.3) with config: model='org/m', tokenizer='m', tensor_parallel_size=2, quantization=awq, seed=0",
             {"vllm.version": "0.6.3", "model.name": "org/m", "tp.size": 2, "model.quantization": "awq"},
@@ -137,3 +136,27 @@ def test_figures_that_are_none_are_left_out(message: str) -> None:
 def test_any_message_can_be_read(text: str) -> None:
     for name in values(HEADER + text.replace("\n", " "), text):
         assert known(name)
+
+
+def test_what_a_restarted_server_states_replaces_what_it_stated_before() -> None:
+    facts = read(HEADER + "Using max model len 40960", HEADER + "Starting to load model a...")
+    facts.restart()
+    for event in EventReader().read(
+        [Line(9, HEADER + "Using max model len 512"), Line(10, HEADER + "Using max model len 7")]
+    ):
+        facts.feed(event)
+    assert (facts.facts["model.max_len"].value, facts.facts["model.max_len"].source) == (512, "log:9")
+    assert facts.facts["model.name"].value == "a"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LLM engine " * 5000 + "with config: model='" + "a" * 5000,
+        "Initializing a V1 LLM engine (v1) with config: " * 1300 + "tensor_parallel_size=x quantization=X",
+        "Free memory on device(" * 3000,
+        "args: Namespace(" + "a=(" * 20000,
+    ],
+)
+def test_a_long_hostile_line_takes_linear_time(text: str) -> None:
+    read(HEADER + text)

@@ -151,7 +151,7 @@ def render(node: ast.expr) -> str | None:
     if isinstance(node, ast.Constant):
         return _holes(node.value) if isinstance(node.value, str) else None
     if isinstance(node, ast.JoinedStr):
-        return "".join(part.value if isinstance(part, ast.Constant) else HOLE for part in node.values)  # type: ignore[misc]
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else HOLE for part in node.values)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
         return render(node.left)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):

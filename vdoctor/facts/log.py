@@ -35,6 +35,11 @@ _SPOTS: tuple[Spot, ...] = (
     Spot(_CONFIG + r".*?[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
     Spot(r"LLM engine .*device_config=(?P<a>[a-z]+)", {"a": ("launch.device", str)}),
     Spot(r"Starting to load model (?P<a>\S+?)\.\.\.", {"a": ("model.name", str)}),
+    Spot(
+        r"Filesystem type for checkpoints: (?P<a>[\w.\-]+)\. Checkpoint size: (?P<b>[\d.]+) GiB\. "
+        r"Available RAM: (?P<c>[\d.]+) GiB",
+        {"a": ("weights.filesystem", str), "b": ("weights.checkpoint_gib", float), "c": ("host.free_gib", float)},
+    ),
     Spot(r"Resolved architecture: (?P<a>\w+)", {"a": ("model.architecture", str)}),
     Spot(r"(?:Using max model len) (?P<a>\d+)", {"a": ("model.max_len", int)}),
     Spot(rf"(?:Loading model weights|Model loading) took (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.weights_gib", float)}),

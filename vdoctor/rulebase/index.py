@@ -62,4 +62,6 @@ def _fix(entry: Mapping[str, Any]) -> FixSpec:
 
 
 def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _frozen(item) for name, item in value.items()}
     return tuple(value) if isinstance(value, list) else value

@@ -7,10 +7,23 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+
 from vdoctor.errors import RuleError
 from vdoctor.facts.registry import FACTS, known
 from vdoctor.intake.patterns import MIN_LITERAL, required_literals
-from vdoctor.model import CONFIDENCES, PHASES, SEVERITIES, STEPS, Change, Confidence, FlagValue, Safety, Severity
+from vdoctor.model import (
+    CONFIDENCES,
+    PHASES,
+    SEVERITIES,
+    STEPS,
+    Change,
+    Confidence,
+    FactValue,
+    FlagValue,
+    Safety,
+    Severity,
+)
 from vdoctor.rulebase.conditions import EXISTENCE, OPERATORS
 from vdoctor.rulebase.fields import Faults, Fields
 from vdoctor.rulebase.schema import LANGUAGES, Example, FixSpec, Rule, RuleBase, Signal, When
@@ -23,7 +36,7 @@ else:
 
 _STATUSES = ("experimental", "test", "stable")
 _SAFETIES = ("safe", "lossy", "manual")
-_ID = re.compile(r"[a-z]+(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)$")
+_ID = re.compile(r"[a-z]+(?:\.[a-z0-9]+(?:-[a-z0-9]+)*)\Z")
 # Two unbounded repeats that can match the same text make a search quadratic or worse on long lines.
 _NESTED_REPEAT = re.compile(r"\([^()]*[+*]\)[+*]")
 
@@ -145,11 +158,9 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
     gives = fields.mapping("gives")
     for fact, group in gives.items():
         _check_fact(fact, f"{key}.gives", faults)
-        if group not in groups:
+        if not isinstance(group, str) or group not in groups:
             faults.add(f"{key}.gives", f"{group!r} is no group of the regex", f"write (?P<{group}>...)")
-    given = fields.mapping("set")
-    for fact in given:
-        _check_fact(fact, f"{key}.set", faults)
+    given = _values(fields, "set", f"{key}.set", faults)
     return Signal(
         regex=regex,
         stack=fields.text("stack"),
@@ -187,6 +198,19 @@ def _check_fact(name: str, key: str, faults: Faults) -> None:
         faults.add(key, f"unknown fact {name!r}", f"known: {', '.join(near or list(FACTS))}")
 
 
+def _values(fields: Fields, name: str, key: str, faults: Faults) -> dict[str, FactValue]:
+    """A table of facts and their values."""
+    values: dict[str, FactValue] = {}
+    for fact, value in fields.mapping(name).items():
+        _check_fact(fact, key, faults)
+        items = value if isinstance(value, list) else [value]
+        if all(isinstance(item, str | int | float) for item in items):
+            values[fact] = tuple(value) if isinstance(value, list) else value
+        else:
+            faults.add(key, f"{value!r} is no value of a fact", "a string, a number, true or false, or a list of these")
+    return values
+
+
 def _whens(tables: list[Mapping[str, Any]], key: str, faults: Faults) -> tuple[When, ...]:
     return tuple(_when(item, f"{key}[{at}]", faults) for at, item in enumerate(tables))
 
@@ -202,7 +226,20 @@ def _when(table: Mapping[str, Any], key: str, faults: Faults) -> When:
         _check_fact(than, f"{key}.than", faults)
     if than is None and "value" not in fields and op not in (*EXISTENCE, "nonempty"):
         faults.add(key, "needs value or than")
+    elif than is None:
+        _check_value(op, fields.raw("value"), f"{key}.value", faults)
     return When(fact, op, fields.raw("value"), than)
+
+
+def _check_value(op: str, value: Any, key: str, faults: Faults) -> None:
+    """A condition that could never be decided is a fault of the rule, not of the log."""
+    if op in ("in", "not_in") and not isinstance(value, list):
+        faults.add(key, f"must be a list, not {value!r}", "write value = [...]")
+    elif op == "version":
+        try:
+            SpecifierSet(value if isinstance(value, str) and value else "?")
+        except InvalidSpecifier:
+            faults.add(key, f"{value!r} is no range of versions", "such as value = '>=0.11,<0.14'")
 
 
 def _fix(table: Mapping[str, Any], key: str, faults: Faults) -> FixSpec:
@@ -272,10 +309,8 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, 
 
 def _example(table: Mapping[str, Any], key: str, faults: Faults) -> Example:
     fields = Fields(table, key, faults, "match log facts why fix phase change")
-    change = fields.mapping("change")
-    facts = fields.mapping("facts")
-    for fact in facts:
-        _check_fact(fact, f"{key}.facts", faults)
+    change = Fields(fields.mapping("change"), f"{key}.change", faults, "before after")
+    facts = _values(fields, "facts", f"{key}.facts", faults)
     if not isinstance(fields.raw("match"), bool):
         faults.add(f"{key}.match", "must be true or false")
     if fields.raw("match") is False and not fields.text("why"):
@@ -283,10 +318,10 @@ def _example(table: Mapping[str, Any], key: str, faults: Faults) -> Example:
     return Example(
         match=fields.flag("match"),
         log=fields.text("log") or "",
-        facts={name: tuple(value) if isinstance(value, list) else value for name, value in facts.items()},
+        facts=facts,
         why=fields.text("why") or "",
         fix=fields.text("fix"),
         phase=fields.text("phase", choices=PHASES),
-        before=change.get("before"),
-        after=change.get("after"),
+        before=change.text("before"),
+        after=change.text("after"),
     )

@@ -22,7 +22,7 @@ from vdoctor.model import (
 from vdoctor.rulebase.conditions import all_hold, missing
 from vdoctor.rulebase.match import Hit
 from vdoctor.rulebase.schema import FixSpec, Rule, RuleBase
-from vdoctor.rulebase.template import facts_of, fill
+from vdoctor.rulebase.template import facts_required, fill
 
 _MAX_EVIDENCE = 3
 #: Within so many seconds several processes report one fault; the innermost one is nearest to it.
@@ -209,7 +209,7 @@ def _fill_all(texts: Mapping[str, str], facts: Facts) -> dict[str, str]:
 
 
 def _without_gaps(text: str, facts: Facts) -> str:
-    gaps = {name: Fact("?", "unknown") for name in facts_of(text) if name not in facts}
+    gaps = {name: Fact("?", "unknown") for name in facts_required(text) if name not in facts}
     return fill(text, {**facts, **gaps}) or text
 
 
