@@ -1,13 +1,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from tests.rulebase.rulebook import base, examine, line, rule, signal
 from vdoctor.rulebase.index import from_data, to_data
-from vdoctor.rulebase.schema import RuleBase
 
 RULES = base(
     rule(
@@ -32,7 +30,8 @@ RULES = base(
 
 def test_rules_come_back_from_json_without_their_examples() -> None:
     again = from_data(json.loads(json.dumps(to_data(RULES))))
-    assert again == RuleBase(tuple(replace(one, examples=()) for one in RULES.rules))
+    assert to_data(again) == to_data(RULES)
+    assert [one.examples for one in again.rules] == [(), ()]
 
 
 def test_rules_from_the_index_find_the_same() -> None:

@@ -43,18 +43,30 @@ class Place:
     frames: Callable[[], tuple[str, ...]]
 
 
+_Compiled = tuple[list[tuple[Rule, Signal]], PatternSet | None]
+#: Automata of the rule bases in use. A rule base holds hundreds of literals and serves many logs.
+_cache: dict[int, tuple[RuleBase, _Compiled]] = {}
+
+
+def _compiled(base: RuleBase) -> _Compiled:
+    """All signals with a regex, and one automaton over them; kept for the rule bases used last."""
+    known = _cache.get(id(base))
+    # The entry holds the rule base, so its id cannot have passed to another one.
+    if known is not None and known[0] is base:
+        return known[1]
+    entries = [(rule, signal) for rule in base.rules for signal in rule.signals if signal.regex is not None]
+    patterns = PatternSet([s.regex or "" for _, s in entries], [s.literals for _, s in entries]) if entries else None
+    while len(_cache) >= 4:
+        _cache.pop(next(iter(_cache)))
+    _cache[id(base)] = (base, (entries, patterns))
+    return entries, patterns
+
+
 class Matcher:
     """Collects hits. One automaton finds the candidates among all rules."""
 
     def __init__(self, base: RuleBase) -> None:
-        self._entries = [(rule, signal) for rule in base.rules for signal in rule.signals if signal.regex is not None]
-        self._patterns = (
-            PatternSet(
-                [signal.regex or "" for _, signal in self._entries], [signal.literals for _, signal in self._entries]
-            )
-            if self._entries
-            else None
-        )
+        self._entries, self._patterns = _compiled(base)
         self._counts: dict[int, int] = {}
         self._start = 0
         self.hits: list[Hit] = []
