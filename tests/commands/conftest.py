@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ import pytest
 
 from tests.processes import VDOCTOR, Mark, marked, run
 from vdoctor.cli import _run
+from vdoctor.rulebase.schema import RuleBase
+from vdoctor.store import load_rules
 
 #: A start that gets ready, in the format of 0.11: nothing is wrong with it.
 HEALTHY = """\
@@ -101,11 +104,21 @@ class Cli:
         return Answer(status, out, err)
 
 
+def _rules(folders: Sequence[Path] = (), **options: bool) -> RuleBase:
+    return load_rules(folders, **options) if folders or options else _shipped()
+
+
+_shipped = functools.cache(load_rules)
+
+
 @pytest.fixture
 def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     for name in ("NO_COLOR", "COLUMNS", "LC_ALL", "LC_MESSAGES", "VDOCTOR_DEBUG"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LANG", "C.UTF-8")
+    # Read once for all tests of this process; processes of their own read them each time.
+    for command in ("analyze", "explain", "rules", "watch"):
+        monkeypatch.setattr(f"vdoctor.commands.{command}.load_rules", _rules)
     return Cli(capsys, monkeypatch)
 
 

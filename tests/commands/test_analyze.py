@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -17,7 +19,7 @@ import pytest
 import zstandard
 
 from tests.commands.conftest import FAILED, HEALTHY, Cli, Vdoctor
-from tests.processes import VDOCTOR, Mark, Terminal, read_until, run, start
+from tests.processes import VDOCTOR, Mark, Terminal, run, start
 
 # answers
 
@@ -68,9 +70,8 @@ def test_zh_texts(cli: Cli, failed: Path, rules: Path) -> None:
         assert text in answer.out
 
 
-@pytest.mark.parametrize(("variable", "value"), [("LC_ALL", "zh_CN.UTF-8"), ("LANG", "zh_TW.UTF-8")])
-def test_language_comes_from_the_locale(vdoctor: Vdoctor, failed: Path, variable: str, value: str) -> None:
-    assert "失败" in vdoctor("analyze", failed, **{variable: value}).stdout.decode()
+def test_language_comes_from_the_locale(vdoctor: Vdoctor, failed: Path) -> None:
+    assert "失败" in vdoctor("analyze", failed, LC_ALL="zh_CN.UTF-8").stdout.decode()
 
 
 def test_verbose_shows_references_and_more(cli: Cli, failed: Path, rules: Path) -> None:
@@ -106,10 +107,9 @@ def test_text_that_is_no_vllm_log_is_called_so(cli: Cli) -> None:
 
 
 def test_standard_input(vdoctor: Vdoctor) -> None:
-    for argv in (["analyze", "-"], ["analyze"]):
-        done = vdoctor(*argv, "--format", "json", stdin=HEALTHY.encode())
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["source"] == {"kind": "stdin", "name": "-", "lines": 9, "bytes": len(HEALTHY)}
+    done = vdoctor("analyze", "--format", "json", stdin=HEALTHY.encode())
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["source"] == {"kind": "stdin", "name": "-", "lines": 9, "bytes": len(HEALTHY)}
 
 
 def test_fifo(cli: Cli, tmp_path: Path) -> None:
@@ -300,7 +300,7 @@ def test_archive_with_a_password(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_bomb(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"INFO 12-01 00:00:00 [a.py:1] x\n" + b" " * (90 << 20)))
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"INFO 12-01 00:00:00 [a.py:1] x\n" + b" " * (66 << 20), 1))
     assert "unpacks to far more than a log" in refused(cli, tmp_path / "bomb.gz")
 
 
@@ -361,11 +361,10 @@ def test_unreadable_file_and_folder(mark: Mark, healthy: Path, tmp_path: Path) -
         "os.getuid() or os.setuid(65534)\n"
         "from vdoctor.cli import main; main(['analyze', *sys.argv[1:]])\n"
     )
+    done = run([sys.executable, "-c", script, str(healthy), str(closed / "x.log"), str(closed)], env=mark.env)
+    assert (done.returncode, done.stdout) == (2, b""), done
     for path, reason in ((healthy, "Permission denied"), (closed / "x.log", "Permission denied"), (closed, "no logs")):
-        done = run([sys.executable, "-c", script, str(path)], env=mark.env)
-        assert (done.returncode, done.stdout) == (2, b""), done
-        assert f"{path}: ".encode() in done.stderr
-        assert reason.encode() in done.stderr
+        assert re.search(f"vdoctor: {path}: .*{reason}", done.stderr.decode())
     closed.chmod(0o755)
 
 
@@ -378,26 +377,26 @@ def test_terminal_on_standard_input_is_asked_for_a_file(mark: Mark) -> None:
     assert b"no log given" in output
 
 
-def test_colour_only_on_a_terminal_and_not_with_no_color(mark: Mark, vdoctor: Vdoctor, failed: Path) -> None:
+def test_colour_on_a_terminal_but_not_with_no_color(mark: Mark, failed: Path) -> None:
     argv = [*VDOCTOR, "analyze", str(failed)]
     assert b"\x1b[" in Terminal(argv, env=mark.env).finish()[1]
     assert b"\x1b[" not in Terminal([*argv, "--no-color"], env=mark.env).finish()[1]
     assert b"\x1b[" not in Terminal(argv, env=mark.env | {"NO_COLOR": "1"}).finish()[1]
-    assert b"\x1b[" not in vdoctor("analyze", failed).stdout
 
 
 def test_reader_that_leaves_is_no_fault(mark: Mark, healthy: Path) -> None:
-    # More than a pipe holds, so that the rest cannot be written.
-    process = start([*VDOCTOR, "analyze", "--format", "json", *[str(healthy)] * 100], env=mark.env)
+    process = start([*VDOCTOR, "analyze", "--format", "json", *[str(healthy)] * 10], env=mark.env)
     assert process.stdout is not None
     assert process.stderr is not None
-    read_until(process.stdout.fileno(), b"[")
+    # A small pipe, so that the rest cannot be written.
+    fcntl.fcntl(process.stdout.fileno(), getattr(fcntl, "F_SETPIPE_SZ", 1031), 4096)
+    assert process.stdout.read1(1) == b"["
     process.stdout.close()
     assert process.stderr.read() == b""
     assert process.wait(60) == 141
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_survived(mark: Mark, healthy: Path, closed: str) -> None:
     done = run(["sh", "-c", f'"$@" {closed}', "sh", *VDOCTOR, "analyze", str(healthy)], env=mark.env)
     assert (done.returncode, done.stderr) == (0, b"")
@@ -414,7 +413,7 @@ def test_terminal_without_unicode_gets_escapes(vdoctor: Vdoctor, failed: Path) -
 def test_file_name_that_is_no_text(mark: Mark, tmp_path: Path) -> None:
     name = os.fsencode(tmp_path) + b"/\xff\xfe.log"
     Path(os.fsdecode(name)).write_text(FAILED)
-    for form, output in (("text", "-"), ("json", "-"), ("json", str(tmp_path / "out"))):
+    for form, output in (("text", "-"), ("json", str(tmp_path / "out"))):
         argv = [*VDOCTOR, "analyze", "--format", form, "--output", output, os.fsdecode(name), os.fsdecode(name)]
         done = subprocess.run(argv, env=mark.env, capture_output=True)
         assert (done.returncode, done.stderr) == (1, b"")

@@ -23,9 +23,7 @@ def shell(script: str) -> list[str]:
 # statuses
 
 
-@pytest.mark.parametrize(
-    ("script", "status"), [("exit 0", 0), ("exit 3", 3), ("kill -9 $$", 137), ("kill -15 $$", 143), ("exit 125", 125)]
-)
+@pytest.mark.parametrize(("script", "status"), [("exit 3", 3), ("kill -9 $$", 137)])
 def test_exit_status_is_the_childs(vdoctor: Vdoctor, script: str, status: int) -> None:
     assert vdoctor("watch", "-q", "--no-session", *shell(script)).returncode == status
 
@@ -121,7 +119,7 @@ def test_language(vdoctor: Vdoctor, failed: Path) -> None:
     assert "失败" in done.stderr.decode()
 
 
-@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("closed", ["2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_are_survived(mark: Mark, closed: str) -> None:
     argv = [*VDOCTOR, "watch", "--no-session", *shell("echo out; echo err >&2; exit 4")]
     assert run(["sh", "-c", f'"$@" {closed}', "sh", *argv], env=mark.env).returncode == 4
@@ -176,12 +174,10 @@ def live_and_replayed(
 
 SCENES = {
     "healthy": "cat healthy.log; sleep 0.3",
-    "failed": "cat healthy.log failed.log; exit 1",
-    "slow": 'while read -r line; do echo "$line"; sleep 0.06; done < failed.log; exit 1',
+    "slow with a bar": "printf 'Loading safetensors checkpoint shards:  50%% Completed | 1/2 [00:01<00:01,  1.00s/it]\\r'; "
+    'while read -r line; do echo "$line"; sleep 0.06; done < failed.log; exit 1',
     "killed": "sed -n 1,3p healthy.log; kill -9 $$",
-    "silent": "sleep 0.3; exit 2",
     "two streams": "cat healthy.log >&2 & cat failed.log; wait; printf 'no end'; printf 'neither' >&2; exit 1",
-    "bars": "printf 'Loading safetensors checkpoint shards:  50%% Completed | 1/2 [00:01<00:01,  1.00s/it]\\r'; sleep 0.2; cat failed.log",
     "binary": "head -c 3000 /dev/urandom; cat failed.log",
 }
 

@@ -115,7 +115,7 @@ def test_new_layout() -> None:
 def test_each_fact_knows_its_line() -> None:
     facts = read(EnvironmentFacts(), OLD)
     assert facts["torch.version"].source == "log:2"
-    assert facts["vllm.version"].source == "log:24"
+    assert facts["vllm.version"].source == "log:25"
 
 
 def test_all_facts_are_registered() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vdoctor.live.merge import IDLE_SECONDS, Merger
@@ -17,7 +17,7 @@ PIECES = st.lists(
         st.tuples(st.just(OUT), st.text("ab\n\r", max_size=6)),
         st.tuples(st.just(ERR), st.text("XY\n\r", max_size=6)),
     ),
-    max_size=40,
+    max_size=20,
 )
 
 
@@ -29,6 +29,7 @@ def fed(pieces: list[tuple[int, str]], merger: Merger, step: float = 0.0) -> byt
     return record + merger.close()
 
 
+@settings(max_examples=50, deadline=None)
 @given(PIECES)
 def test_every_byte_of_each_stream_is_recorded_in_its_order(pieces: list[tuple[int, str]]) -> None:
     record = fed(pieces, Merger(2)).decode()
@@ -38,6 +39,7 @@ def test_every_byte_of_each_stream_is_recorded_in_its_order(pieces: list[tuple[i
     assert sorted(record) == sorted("".join(text for _, text in pieces))
 
 
+@settings(max_examples=50, deadline=None)
 @given(PIECES)
 def test_no_line_holds_both_streams_before_the_end(pieces: list[tuple[int, str]]) -> None:
     merger = Merger(2)
@@ -46,6 +48,7 @@ def test_no_line_holds_both_streams_before_the_end(pieces: list[tuple[int, str]]
         assert not (re.search(b"[ab]", line) and re.search(b"[XY]", line))
 
 
+@settings(max_examples=50, deadline=None)
 @given(PIECES)
 def test_one_stream_is_recorded_as_it_comes(pieces: list[tuple[int, str]]) -> None:
     merger = Merger(1)

@@ -60,7 +60,7 @@ ENDS = st.none() | st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
 @given(entries=st.lists(CHUNKS | SAMPLES, max_size=12), end=ENDS, chunk=st.none() | st.integers(1, 9))
 def test_replay_gives_what_was_seen_while_it_was_recorded(
     tmp_path_factory: pytest.TempPathFactory,
@@ -102,7 +102,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, bytes], l
     """The files of a small session, and its observations."""
     folder = tmp_path_factory.mktemp("whole") / "s"
     data = LOG.encode("utf-8", "surrogateescape")
-    entries: list[tuple[float, bytes] | Sample] = [(at / 10, data[at : at + 17]) for at in range(0, len(data), 17)]
+    entries: list[tuple[float, bytes] | Sample] = [(at / 10, data[at : at + 33]) for at in range(0, len(data), 33)]
     entries[2:2] = [Sample(0.15, GPUS, HostSample(3, 1 << 30, 12.5))]
     seen = record(folder, entries, Exit(20.0, 137, "SIGKILL"))
     return {path.name: path.read_bytes() for path in folder.iterdir()}, seen

@@ -68,7 +68,7 @@ def test_no_control_sequence_reaches_the_terminal(text: str, verbose: bool) -> N
     assert not CONTROLS.search(ours)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.text(max_size=40), st.integers(-5, 200), st.sampled_from(["en", "zh", "xx"]), st.booleans())
 def test_any_text_can_be_shown_in_any_width(text: str, width: int, lang: str, color: bool) -> None:
     shown = render(everywhere(text), width=width, lang=lang, color=color, verbose=True)

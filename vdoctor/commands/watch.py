@@ -20,7 +20,6 @@ from vdoctor.live.session import Recorder
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import PHASES, Event, Exit, Report, phase_of
 from vdoctor.report.status import memory, status_line
-from vdoctor.report.text import render as render_text
 from vdoctor.report.words import word
 from vdoctor.store import load_rules
 
@@ -124,6 +123,8 @@ class Screen(Watcher):
         if self.examination.timeline.ready and not self._told_ready and not self._quiet:
             self._told_ready = True
             if not self._line_open:
+                from vdoctor.report.text import render as render_text
+
                 self._clear()
                 tell(render_text(self.report(""), lang=self._lang, color=self.color, width=terminal_width(2)))
 

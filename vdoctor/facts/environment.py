@@ -28,15 +28,18 @@ def _wheel_cuda(text: str) -> str | None:
     return f"{tag[:2]}.{tag[2:]}" if tag.isdecimal() and len(tag) == 3 else None
 
 
-def _package(names: str, fact: str) -> tuple[Spot, ...]:
+def _package(fact: str, *names: str) -> tuple[Spot, ...]:
     """A package in `pip list`, `pip freeze` and collect_env; conda adds build and channel."""
     facts: dict[str, tuple[str, Convert]] = {"a": (fact, _own_release)}
     if fact == "torch.version":
         facts["b"] = ("cuda.torch", _wheel_cuda)
+    name = f"(?:{'|'.join(names)})"
     version = rf"(?P<a>(?P<b>{_RELEASE}))"
     return (
-        Spot(rf"{_LEAD}(?:\[pip3?\] )?(?:{names})(?:==| {{1,60}}|{_COLON})v?{version}\s{{0,80}}$", facts),
-        Spot(rf"{_LEAD}\[conda\] (?:{names}) {{1,60}}{version}(?: {{1,60}}\S{{1,60}}){{0,2}}\s{{0,80}}$", facts),
+        Spot(rf"{_LEAD}(?:\[pip3?\] )?{name}(?:==| {{1,60}}|{_COLON})v?{version}\s{{0,80}}$", facts, names),
+        Spot(
+            rf"{_LEAD}\[conda\] {name} {{1,60}}{version}(?: {{1,60}}\S{{1,60}}){{0,2}}\s{{0,80}}$", facts, ("[conda] ",)
+        ),
     )
 
 
@@ -46,6 +49,7 @@ def _variable(name: str) -> Spot:
     return Spot(
         rf"""{lead}{name}(?:=|: )["']?(?P<a>[^\s"']{{0,400}})["']?(?: \\)?$""",
         {"a": (f"env.{name}", str)},
+        (name,),
     )
 
 
@@ -77,12 +81,11 @@ _SPOTS: tuple[Spot, ...] = (
     Spot(rf"{_LEAD}Python [Vv]ersion{_COLON}(?P<a>\d(?:\.\w{{1,8}}){{1,3}})", {"a": ("python.version", str)}),
     # The kernel of WSL, in `uname -a` and in the line "Python platform".
     Spot(r"(?P<a>[Mm]icrosoft-standard)", {"a": ("os.wsl", bool)}),
-    *_package("vllm", "vllm.version"),
-    *_package("vLLM", "vllm.version"),
-    *_package("torch|PyTorch|pytorch", "torch.version"),
-    *_package("transformers|Transformers", "transformers.version"),
-    *_package("flashinfer-python|flashinfer_python|flashinfer|FlashInfer", "flashinfer.version"),
-    *_package("triton|Triton", "triton.version"),
+    *_package("vllm.version", "vllm", "vLLM"),
+    *_package("torch.version", "torch", "PyTorch"),
+    *_package("transformers.version", "transformers", "Transformers"),
+    *_package("flashinfer.version", "flashinfer-python", "flashinfer_python", "flashinfer", "FlashInfer"),
+    *_package("triton.version", "triton", "Triton"),
     *(_variable(name) for name in VARIABLES),
 )
 

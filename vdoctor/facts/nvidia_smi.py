@@ -26,7 +26,7 @@ _HOLDER = re.compile(
 _MODELS = r"GPU models and configuration\s{0,20}:\s{0,4}"
 _LISTED = re.compile(
     rf"[\s>|*\-]{{0,8}}(?:(?:{_MODELS})?GPU (?P<index>\d{{1,3}}): |{_MODELS})"
-    r"(?P<name>[A-Z][^(\n]{1,80}(?:\((?!x\d|UUID|gfx)[^:)]{1,40}\))?)(?:\(x(?P<times>\d{1,3})\)|\((?:UUID|gfx).{0,80})?\s{0,4}$"
+    r"(?P<name>[A-Z][^(\n]{1,80}(?:\((?!x\d|UUID|gfx)[^:)]{1,40}\))?) ?(?:\(x(?P<times>\d{1,3})\)|\((?:UUID|gfx).{0,80})?\s{0,4}$"
 )
 _MIG = re.compile(r"MIG \d{1,2}c?\.?\d{0,2}g\.\d{1,3}gb\S{0,8} {1,40}Device")
 _QUERY = re.compile(r"--query-gpu[= ][\"']?(?P<columns>[a-z_.]{3,40}(?:, ?[a-z_.]{3,40}){0,20})")

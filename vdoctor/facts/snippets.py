@@ -12,7 +12,7 @@ _RUN = re.compile(r"(?:docker|podman|nerdctl) (?:container )?run(?= {1,8}-| {1,8
 _IPC_HOST = re.compile(r"--ipc[= ]\"?host\b")
 _SHM_SIZE = re.compile(r"--shm-size[= ][\"']?(?P<size>\d[\w.]{0,20})")
 _IMAGE_RELEASE = re.compile(
-    r"\bvllm-openai(?:-\w{1,20})?:v(?P<release>\d{1,3}\.\d{1,3}\.\d{1,3}(?:\.?(?:post|rc)\d{1,3})?)\b"
+    r"\bvllm-openai(?:-\w{1,20})?:v(?P<release>\d{1,3}(?:\.\d{1,3}){2,3}(?:\.?(?:post|rc)\d{1,3})?)\b"
 )
 _MAX_LINES = 60
 # YAML: `key: value`, also in a list, quoted, with a comment behind it.

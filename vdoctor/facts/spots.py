@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from vdoctor.intake.patterns import PatternSet
+from vdoctor.intake.patterns import PatternSet, required_literals
 from vdoctor.model import Fact, FactValue
 
 #: Text to value; None for a text that states nothing.
@@ -14,10 +14,14 @@ Convert = Callable[[str], FactValue | None]
 
 
 class Spot(NamedTuple):
-    """A line that states facts: group name -> (fact, conversion)."""
+    """A line that states facts: group name -> (fact, conversion).
+
+    `literals`: texts of which one is in every match, where they are known without a look at the pattern.
+    """
 
     pattern: str
     facts: Mapping[str, tuple[str, Convert]]
+    literals: tuple[str, ...] = ()
 
 
 class SpotSet:
@@ -25,7 +29,8 @@ class SpotSet:
 
     def __init__(self, spots: Sequence[Spot]) -> None:
         self._spots = spots
-        self._patterns = PatternSet([spot.pattern for spot in spots])
+        literals = [spot.literals or sorted(required_literals(spot.pattern)) for spot in spots]
+        self._patterns = PatternSet([spot.pattern for spot in spots], literals)
 
     def read(self, text: str) -> Iterator[tuple[str, FactValue]]:
         """Name and value of each fact that the line states."""
