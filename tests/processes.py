@@ -37,7 +37,7 @@ class Mark:
         """The environment for the processes of the test: plain, English, without the caller's terminal."""
         dropped = (
             *("NO_COLOR", "COLUMNS", "LINES", "LC_ALL", "LC_MESSAGES", "PYTHONIOENCODING", "VDOCTOR_DEBUG"),
-            "PYTHONDONTWRITEBYTECODE",
+            *("PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"),
         )
         kept = {name: value for name, value in os.environ.items() if name not in dropped}
         return kept | {_MARK: self.value, "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)}

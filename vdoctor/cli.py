@@ -67,7 +67,19 @@ def _lang(value: str | None) -> str:
     return value or language(os.environ)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _ReaderGone(Exception):
+    """A broken pipe, under a name that click does not catch: it would end with status 1, "something found"."""
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vdoctor")
 def main_group() -> None:
     """The cold-start and out-of-memory doctor for vLLM."""
@@ -241,7 +253,7 @@ def _run(argv: list[str] | None) -> int:
         return 125 if watching else _STATUS_USAGE
     except KeyboardInterrupt:
         return _STATUS_INTERRUPTED
-    except BrokenPipeError:
+    except (_ReaderGone, BrokenPipeError):
         # The reader of our output went away (| head): not our fault, and no message.
         devnull = os.open(os.devnull, os.O_WRONLY)
         os.dup2(devnull, sys.stdout.fileno())

@@ -300,7 +300,7 @@ def test_archive_with_a_password(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_bomb(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"INFO 12-01 00:00:00 [a.py:1] x\n" + b" " * (66 << 20), 1))
+    (tmp_path / "bomb.gz").write_bytes(gzip.compress(b"INFO 12-01 00:00:00 [a.py:1] x\n" + b" " * (66 << 20)))
     assert "unpacks to far more than a log" in refused(cli, tmp_path / "bomb.gz")
 
 

@@ -1,7 +1,7 @@
 """A regular expression as an automaton whose steps know whether they stand for a letter of its wording.
 
-Look-arounds and anchors are left out, repeats beyond the first few are loops: the automaton takes at
-least what the expression takes.
+Look-arounds and word boundaries are left out, repeats beyond the first few are loops: the automaton
+takes at least what the expression takes. The beginning and the end of a text are characters.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from vdoctor.intake.patterns import sre_parse
 
 Test = Callable[[str], bool]
 
+#: Stands before and after a text; only ``^`` and ``$`` take it.
+EDGE = "\ue001"
+
 _COPIES = 4
+_EDGES = (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING, sre.AT_END, sre.AT_END_STRING)
 _CATEGORIES: dict[str, Test] = {
     "DIGIT": str.isdecimal,
     "SPACE": str.isspace,
@@ -68,6 +72,8 @@ class Automaton:
             return self._step(start, True, functools.partial(str.__eq__, chr(argument)))
         if op in (sre.IN, sre.NOT_LITERAL, sre.ANY):
             return self._step(start, False, test_of(op, argument))
+        if op is sre.AT:
+            return self._step(start, False, _is_edge) if argument in _EDGES else start
         if op is sre.BRANCH:
             return self._branch(argument[1], start)
         if op is sre.SUBPATTERN:
@@ -109,10 +115,15 @@ class Automaton:
 
 def test_of(op: Any, argument: Any) -> Test:
     if op is sre.ANY:
-        return functools.partial(str.__ne__, "\n")
+        return lambda char: char not in ("\n", EDGE)
     if op is sre.NOT_LITERAL:
-        return functools.partial(str.__ne__, chr(argument))
-    return functools.lru_cache(maxsize=None)(lambda char: in_set(argument, char))
+        return lambda char: char not in (chr(argument), EDGE)
+    return functools.lru_cache(maxsize=None)(lambda char: char != EDGE and in_set(argument, char))
+
+
+def _is_edge(char: str) -> bool:
+    """A traceback is read line by line, so a text of several lines begins and ends with each."""
+    return char in (EDGE, "\n")
 
 
 def in_set(items: Iterable[tuple[Any, Any]], char: str) -> bool:

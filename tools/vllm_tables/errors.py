@@ -15,7 +15,7 @@ STARTUP = (
     *("v1/core/", "v1/engine/", "v1/executor/", "v1/worker/", "utils", "model_executor/layers/fused_moe/"),
     *("v1/attention/", "attention/", "model_executor/models/registry.py", "plugins/", "device_allocator/"),
 )
-_LOGGED = ("log.error", "log.exception", "log.critical")
+_PRINTED = ("log.error", "log.exception", "log.critical", "parser.error")
 
 
 def unmatched(base: RuleBase, wordings: Wordings) -> Iterator[Text]:
@@ -36,7 +36,7 @@ def startup_errors(texts: Iterable[Text]) -> Iterator[Text]:
 
 def is_error(kind: str) -> bool:
     """Exceptions have capitals in their names; of what is logged only errors count."""
-    return kind in _LOGGED or (kind[:1].isupper() and kind not in ("NotImplementedError", "StopIteration"))
+    return kind in _PRINTED or (kind[:1].isupper() and kind not in ("NotImplementedError", "StopIteration"))
 
 
 def table(texts: Iterable[Text]) -> Iterator[str]:

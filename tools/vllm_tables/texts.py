@@ -16,7 +16,7 @@ from pathlib import Path
 #: Stands for a value that only a running vLLM knows.
 HOLE = "\ue000"
 #: Raised whenever the reading below changes: what was kept of an earlier one is then read again.
-FORMAT = 1
+FORMAT = 2
 
 _FEWEST_LETTERS = 6
 _PERCENT = re.compile(r"%(?:\(\w+\))?[-#0+]*(?:\d+|\*)?(?:\.\d+)?[diouxXeEfFgGcrsa]")
@@ -101,7 +101,11 @@ class _Walk:
             yield from self._children(node, "")
             self._carried = outer
             return
-        yield from self._children(node, carrier(node) or self._assigned(node) or kind)
+        kind = carrier(node) or self._assigned(node) or kind
+        if isinstance(node, ast.Raise) and len(parts := _arguments(node)) > 1:
+            # `RuntimeError("a", "b")` prints a tuple.
+            yield kind, ", ".join(f"'{render(part) or HOLE}'" for part in parts), node.lineno
+        yield from self._children(node, kind)
 
     def _children(self, node: ast.AST, kind: str) -> Iterator[tuple[str, str, int]]:
         for child in ast.iter_child_nodes(node):
@@ -118,15 +122,20 @@ class _Walk:
 
 
 def carried_names(function: ast.AST) -> dict[str, str]:
-    """Local names that a function raises or logs, with what carries them."""
-    names: dict[str, str] = {}
+    """Local names that a function raises or logs, with what carries them; what is raised counts more."""
+    found: list[tuple[str, str]] = []
     for node in ast.walk(function):
-        if (kind := carrier(node)) is None:
-            continue
-        call = node.exc if isinstance(node, ast.Raise) else node
-        arguments = [node.msg] if isinstance(node, ast.Assert) else call.args if isinstance(call, ast.Call) else []
-        names.update({argument.id: kind for argument in arguments if isinstance(argument, ast.Name)})
-    return names
+        if (kind := carrier(node)) is not None:
+            named = (inner.id for part in _arguments(node) for inner in ast.walk(part) if isinstance(inner, ast.Name))
+            found += [(name, kind) for name in named]
+    return dict(sorted(found, key=lambda pair: (pair[1][:1].isupper(), pair[1] == "log.error")))
+
+
+def _arguments(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.Assert):
+        return [node.msg] if node.msg is not None else []
+    call = node.exc if isinstance(node, ast.Raise) else node
+    return call.args if isinstance(call, ast.Call) else []
 
 
 def carrier(node: ast.AST) -> str | None:
@@ -143,6 +152,8 @@ def carrier(node: ast.AST) -> str | None:
             return f"log.{node.func.attr}"
         if (name, node.func.attr) == ("warnings", "warn"):
             return "warning"
+        if name.endswith("parser") and node.func.attr == "error":
+            return "parser.error"
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from vdoctor.intake.patterns import sre_constants as sre
 from vdoctor.intake.patterns import sre_parse
 from vllm_tables.automaton import Automaton
-from vllm_tables.fit import fit, spoken
+from vllm_tables.fit import fit_text, frame
 from vllm_tables.texts import Text
 
 _WORD = re.compile(r"[A-Za-z]{3,}")
@@ -39,10 +39,9 @@ class Wordings:
                 places[key] = text  # the place in the newest release that has it
                 numbers.setdefault(key, set()).add(number)
         self.all = [Wording(text, frozenset(numbers[key])) for key, text in places.items()]
-        self._spoken = [spoken(wording.text) for wording in self.all]
         self._owners: dict[str, set[int]] = {}
-        for at, words in enumerate(self._spoken):
-            for word in _WORD.findall(words):
+        for at, wording in enumerate(self.all):
+            for word in _WORD.findall(frame(wording.text.kind) + wording.text.words):
                 self._owners.setdefault(word, set()).add(at)
         self._containing = functools.lru_cache(maxsize=None)(self._texts_with)
 
@@ -51,7 +50,7 @@ class Wordings:
         """The texts that an expression fits."""
         automaton = Automaton(regex)
         tried = self._candidates(regex)
-        return tuple(self.all[at] for at in tried if fit(automaton, self._spoken[at]).good)
+        return tuple(self.all[at] for at in tried if fit_text(automaton, self.all[at].text).good)
 
     def releases(self, regex: str) -> list[int]:
         """The numbers of the releases with a text that an expression fits."""
