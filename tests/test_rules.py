@@ -13,11 +13,23 @@ from vdoctor.rulebase.schema import Rule
 
 RULES = rules().rules
 #: Causes that the product promises to know from its first release on.
-PROMISED = (
-    "env.nvcc-missing dist.shm-too-small quant.capability-too-low tp.heads-not-divisible oom.kv-none oom.kv-too-small "
-    "oom.gpu-busy oom.graph-capture oom.weights oom.sampler-warmup api.port-in-use args.unknown-flag model.not-found "
-    "model.arch-unsupported model.corrupt-weights"
-).split()
+PROMISED = [
+    "env.nvcc-missing",
+    "dist.shm-too-small",
+    "quant.capability-too-low",
+    "tp.heads-not-divisible",
+    "oom.kv-none",
+    "oom.kv-too-small",
+    "oom.gpu-busy",
+    "oom.graph-capture",
+    "oom.weights",
+    "oom.sampler-warmup",
+    "api.port-in-use",
+    "args.unknown-flag",
+    "model.not-found",
+    "model.arch-unsupported",
+    "model.corrupt-weights",
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
