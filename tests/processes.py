@@ -109,6 +109,11 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], **options: object) -> 
     return subprocess.Popen(list(argv), env=dict(env), preexec_fn=default_signals, **(streams | options))  # type: ignore[call-overload, no-any-return]
 
 
+def hold(path: Path) -> str:
+    """A shell command that waits until somebody creates the file."""
+    return f"while [ ! -e '{path}' ]; do sleep 0.05; done"
+
+
 def read_until(fd: int, wanted: bytes) -> bytes:
     """What comes out of `fd` up to and with `wanted` and whatever came with it."""
     data = b""

@@ -21,6 +21,8 @@ def facts(text: str) -> dict[str, FactValue]:
     [
         ("m", {"model.name": "m"}),
         ("--model m", {"model.name": "m"}),
+        ("-- m", {"model.name": "m"}),
+        ("--foo bar -- m", {"model.name": "m"}),
         ("--port 1 org/m", {"model.name": "org/m", "port": 1}),
         ("m --tensor-parallel-size 2", {"tp.size": 2}),
         ("m -tp=2 -pp 3", {"tp.size": 2, "pp.size": 3}),

@@ -138,6 +138,12 @@ def test_a_paste_that_lost_its_indentation_is_still_a_block(lost: str) -> None:
     assert (block.exception, block.message) == ("ValueError", "no such tensor: lm_head")
 
 
+def test_a_long_paste_without_indentation_is_still_one_block() -> None:
+    names = [f"function_{n}" for n in range(30)]
+    block = only(traceback("ValueError: no", *names, indent=""))
+    assert (block.frames, block.exception) == (tuple(names), "ValueError")
+
+
 def test_a_chain_of_exceptions_is_a_block_each_in_order() -> None:
     _, blocks = read(
         LOAD

@@ -95,6 +95,8 @@ def test_removes_the_frame_of_a_viewer(text: str, line: str) -> None:
         "llama-3 is (very) large",
         "[1]  + 1234 killed  vllm serve",
         "WARNING 2025 is here",
+        "INFO",
+        "ERROR",
         "http://x | y",
     ],
 )

@@ -53,6 +53,14 @@ def test_a_tag_inside_the_message_does_not_rename_the_writer() -> None:
     assert (event.process, event.text) == ("EngineCore", "is up")
 
 
+@pytest.mark.parametrize(
+    "message", ["> quoted", "vllm-1  | piped", "0: INFO: x", "2025-07-02T15:32:50Z dated", "[rank0]: x"]
+)
+def test_the_message_of_a_record_has_no_prefixes_to_lose(message: str) -> None:
+    (event,) = read(f"(EngineCore pid=7) INFO 12-01 02:03:04 [core.py:97] {message}")
+    assert event.text == message
+
+
 def test_docker_json_lines_read_like_plain_ones() -> None:
     line = "(EngineCore_DP0 pid=7) INFO 12-01 02:03:04 [core.py:97] hello"
     (plain,) = read(line)
@@ -87,6 +95,14 @@ def test_the_traceback_of_a_json_formatter_is_a_block() -> None:
         "EngineCore",
     )
     assert {event.line for event in events} == {1}
+
+
+@pytest.mark.parametrize(
+    ("name", "process"), [("EngineCore_DP0", "EngineCore_DP0"), ("MainProcess", None), (None, None)]
+)
+def test_the_process_of_a_json_formatter(name: str | None, process: str | None) -> None:
+    (event,) = read(json.dumps({"message": "x", "processName": name, "process": 7}))
+    assert (event.process, event.kind) == (process, "record")
 
 
 def test_escapes_inside_json_never_reach_a_message() -> None:

@@ -80,6 +80,11 @@ def test_counts_lines_and_bytes_while_they_come(text: str, sizes: list[int]) -> 
     assert splitter.lines == text.count("\n") + (bool(text) and not text.endswith("\n"))
 
 
+@pytest.mark.parametrize("text", ["a\r\n\nb", "\r\n\r\n", "a\r\r\n\n\rb", "1%\r2%\r\n\n3%\r"])
+def test_one_byte_at_a_time(text: str) -> None:
+    assert split(*(bytes([byte]) for byte in text.encode())) == reference(text)
+
+
 def test_hands_over_a_line_as_soon_as_it_is_complete() -> None:
     splitter = LineSplitter()
     assert splitter.feed(b"first li") == []

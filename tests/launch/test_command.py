@@ -116,6 +116,8 @@ def test_takes_a_container_command_apart_at_its_image(text: str, container: str,
         "docker run",
         "docker ps",
         "docker compose up vllm",
+        "docker compose up server",
+        "docker container start server --attach",
         "docker",
         "vllm",
         "vllm --help",
@@ -166,6 +168,10 @@ def test_an_env_with_options_is_kept(text: str) -> None:
 )
 def test_what_belongs_to_the_shell_is_left_out(tail: str) -> None:
     assert launch(f"vllm serve m --port 1 {tail}") == launch("vllm serve m --port 1")
+
+
+def test_a_number_sign_inside_a_word_is_no_comment() -> None:
+    assert launch("vllm serve org/m#1 --port 1").args == ("org/m#1", "--port", "1")
 
 
 def test_a_semicolon_at_the_last_word_is_left_out() -> None:

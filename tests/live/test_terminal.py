@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import CHILD
-from tests.processes import VDOCTOR, Mark, Terminal, until
+from tests.processes import VDOCTOR, Mark, Terminal, hold, until
 
 WATCH = (*VDOCTOR, "watch", "--no-session")
 CLEAR = b"\r\x1b[2K"
@@ -44,11 +44,16 @@ def test_new_size_of_the_window_reaches_the_child(mark: Mark) -> None:
     assert terminal.finish()[0] == 0
 
 
-def test_status_line_appears_while_the_child_is_silent_and_is_cleared(mark: Mark) -> None:
-    script = "sleep 0.9; echo after; sleep 0.6"
-    status, output = Terminal([*WATCH, "--", "sh", "-c", script], env=mark.env).finish()
+def test_status_line_appears_while_the_child_is_silent_and_is_cleared(mark: Mark, tmp_path: Path) -> None:
+    script = f"{hold(tmp_path / 'one')}; echo after; {hold(tmp_path / 'two')}"
+    terminal = Terminal([*WATCH, "--", "sh", "-c", script], env=mark.env)
+    terminal.wait_for(b" s  launch")
+    (tmp_path / "one").touch()
+    terminal.wait_for(CLEAR + b"after\r\n" + CLEAR + b"vdoctor ")
+    (tmp_path / "two").touch()
+    status, output = terminal.finish()
     assert status == 0
-    assert CLEAR + b"vdoctor     0 s  launch" in output
+    assert re.search(rb"\r\x1b\[2Kvdoctor +\d+ s  launch", output)
     # Nothing but the end of the clearing stands before the child's output, and it is cleared for good at the end.
     assert CLEAR + b"after\r\n" in output
     assert b"vdoctor" not in without_status(output).replace(b"a fault in vdoctor", b"")
@@ -57,18 +62,25 @@ def test_status_line_appears_while_the_child_is_silent_and_is_cleared(mark: Mark
     assert b"\x1b[1" in without_status(output)
 
 
-def test_status_line_waits_for_the_end_of_an_open_line(mark: Mark) -> None:
+def test_status_line_waits_for_the_end_of_an_open_line(mark: Mark, tmp_path: Path) -> None:
     """A prompt or a bar without a newline keeps its line."""
-    script = "printf 'half a line'; sleep 0.8; echo ' is whole'"
-    _, output = Terminal([*WATCH, "--", "sh", "-c", script], env=mark.env).finish()
-    assert b"half a line is whole\r\n" in output
+    script = f"printf 'half a line'; sleep 0.7; echo ' is whole'; {hold(tmp_path / 'go')}"
+    terminal = Terminal([*WATCH, "--", "sh", "-c", script], env=mark.env)
+    terminal.wait_for(b"vdoctor ")
+    (tmp_path / "go").touch()
+    assert b"half a line is whole\r\n" in terminal.finish()[1]
 
 
 def test_status_line_fits_in_a_narrow_terminal_beside_a_redirected_output(mark: Mark, tmp_path: Path) -> None:
     """The width is that of the terminal, and half a line in the file does not hold the status line up."""
     with (tmp_path / "out").open("wb") as out:
-        argv = [*WATCH, "--", "sh", "-c", "printf 'no end'; sleep 0.8"]
-        _, output = Terminal(argv, env=mark.env, columns=40, stdout=out.fileno()).finish()
+        argv = [*WATCH, "--", "sh", "-c", f"printf 'no end'; {hold(tmp_path / 'go')}"]
+        terminal = Terminal(argv, env=mark.env, columns=40, stdout=out.fileno())
+        assert until(lambda: (tmp_path / "out").read_bytes() == b"no end")
+        # The time stands at the left, whatever the width: wait for a line that was drawn after the output came.
+        terminal.wait_for(b"1 s  launch")
+        (tmp_path / "go").touch()
+        _, output = terminal.finish()
     lines = re.findall(rb"vdoctor [^\r\n\x1b]*", output)
     assert lines
     assert max(map(len, lines)) < 40

@@ -27,6 +27,8 @@ def facts(**values: FactValue) -> dict[str, Fact]:
         ("<=", 75, 75, True),
         (">", 0.9, 0.5, True),
         (">=", 75, 80, False),
+        (">=", 75, 75, True),
+        (">", 75, 75, False),
         ("in", "awq", ["awq", "gptq"], True),
         ("in", "fp8", ["awq"], False),
         ("in", 2, (1, 2), True),

@@ -49,7 +49,8 @@ def test_a_complete_rule_is_read() -> None:
         "--enforce-eager": True,
         "--port": "8001",
     }
-    assert read.fixes[0].change.env == {"A": "1"}
+    assert (read.fixes[0].id, read.fixes[0].safety, read.fixes[0].change.env) == ("x", "lossy", {"A": "1"})
+    assert read.fixes[0].change.container == {"--shm-size": "16g"}
     assert read.text("fix.x") == {"en": "do it", "zh": "做"}
     assert read.text("cost.x") == {"en": "slower"}
 

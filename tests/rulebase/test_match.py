@@ -201,3 +201,32 @@ def test_a_message_in_a_million_lines_is_kept_once() -> None:
 def test_a_signal_may_have_to_repeat(times: int, expected: list[str]) -> None:
     rules = base(rule("oom.x", signal("the message", "repeats = 3")))
     assert found(rules, "\n".join([line("the message")] * times)) == expected
+
+
+@pytest.mark.parametrize(
+    ("log", "phase"),
+    [
+        # the message says where it belongs, unless a stack around it says more
+        (line("the message"), "kv_init"),
+        (f"{LOADING}\n{line('the message')}", "kv_init"),
+        (f"{LOADING}\n{PROFILING}\n{line('the message')}", "kv_init"),
+        (f"{LOADING}\n{line(traceback('RuntimeError: the message', 'capture_model'))}", "graph_capture"),
+    ],
+)
+def test_the_phase_where_a_message_belongs(log: str, phase: str) -> None:
+    rules = base(rule("oom.x", signal("the message", "phase = 'kv_init'")))
+    assert examine(rules, log).findings[0].phase == phase
+
+
+def test_a_message_that_says_its_phase_counts_at_any_marker() -> None:
+    rules = base(rule("oom.x", signal("the message", "phase = 'kv_init'"), "phases = ['kv_init']"))
+    assert found(rules, f"{LOADING}\n{line('the message')}") == ["oom.x"]
+    inside = line(traceback("RuntimeError: the message", "capture_model"))
+    assert found(rules, f"{LOADING}\n{inside}") == []
+
+
+def test_a_step_that_contradicts_the_phase_of_the_message_is_not_told() -> None:
+    rules = base(rule("oom.x", signal("the message", "phase = 'kv_init'")))
+    (contradicted,) = examine(rules, f"{LOADING}\n{line('the message')}").findings
+    (agreed,) = examine(rules, f"{LOADING}\n{PROFILING}\n{line('the message')}").findings
+    assert (contradicted.step, agreed.step) == (None, "kv_init.profile")

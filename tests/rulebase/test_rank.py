@@ -147,6 +147,12 @@ def test_merged_findings_keep_the_symptoms_of_both() -> None:
     assert set(finding.symptoms) == {"dist.a", "dist.b"}
 
 
+def test_a_rule_of_the_same_cause_is_no_symptom() -> None:
+    rules = base(rule("oom.x", ONE, "explains = ['oom.*']", cause="oom.z"), rule("oom.y", TWO, cause="oom.z"))
+    (finding,) = examine(rules, f"{line(FIRST)}\n{line(SECOND)}").findings
+    assert finding.symptoms == ()
+
+
 @pytest.mark.parametrize("times", [1, 2, 100])
 def test_repetition_never_raises_confidence(times: int) -> None:
     rules = base(rule("oom.x", ONE, "confidence = 'possible'"))
@@ -255,6 +261,12 @@ def test_a_fix_whose_value_is_unknown_is_not_offered() -> None:
 )
 def test_a_fix_is_offered_only_when_its_condition_surely_holds(facts: dict[str, int], offered: bool) -> None:
     assert ("when" in fixes(**facts)) is offered
+
+
+def test_a_fix_without_a_text_is_not_offered() -> None:
+    rules = base(rule("oom.x", ONE + "[[fix]]\nid = 'a'\nsafety = 'manual'\n"))
+    (finding,) = examine(rules, line(FIRST)).findings
+    assert finding.fixes == ()
 
 
 def test_a_fix_shows_the_whole_changed_command() -> None:

@@ -112,3 +112,23 @@ def test_a_stack_of_torch_below_vllm_is_vllm() -> None:
     assert look(
         f'Traceback (most recent call last):\n  File "/site-packages/vllm/v1/worker/gpu_worker.py", line 1, in f\n{frames}'
     ).is_vllm
+
+
+@pytest.mark.parametrize(
+    ("text", "near"),
+    [
+        # an excerpt of what stands below vLLM need not name it
+        ("gpu01:12:34 [0] NCCL WARN Error: failed to extend /dev/shm/nccl-abc", True),
+        ("[12345.678901] NVRM: Xid (PCI:0000:07:00): 79", True),
+        ("[Errno 28] No space left on device", True),
+        # another product: its troubles are its own
+        (
+            '10.0.0.1 - - [02/Jul/2025:15:32:50 +0000] "GET / HTTP/1.1" 502 157 "-" "curl/8.5.0"\nNo space left on device',
+            False,
+        ),
+        ("Collecting requests\n[Errno 28] No space left on device", False),
+        ("Collecting torch==2.7.0\n[Errno 28] No space left on device", True),
+    ],
+)
+def test_whether_errors_of_a_text_can_be_vllms(text: str, near: bool) -> None:
+    assert look(text).is_near is near

@@ -289,6 +289,16 @@ def test_bars_without_a_tag_belong_to_the_process_that_loads() -> None:
     assert {span.process for span in timeline.spans()} == {"Worker_TP0"}
 
 
+def test_of_several_loading_ranks_the_first_draws_the_bars() -> None:
+    timeline = follow(
+        line(0, "Starting to load model m...", WORKER0),
+        line(0, "Starting to load model m...", WORKER1),
+        "Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:05<00:05,  5.00s/it]",
+    )
+    assert names(timeline, "Worker_TP0") == ["weight_load.init", "weight_load.read"]
+    assert names(timeline, "Worker_TP1") == ["weight_load.init"]
+
+
 def test_uvicorn_without_a_tag_belongs_to_the_api_server() -> None:
     timeline = follow(*MRV2_START, *MRV2_END, line(44, "Starting vLLM server on http://0.0.0.0:8000", API), *UVICORN)
     assert timeline.ready
@@ -339,6 +349,11 @@ def test_a_second_start_in_one_log_begins_from_the_front() -> None:
     assert not timeline.ready
     assert timeline.furthest == "weight_load.init"
     assert [phase.phase for phase in timeline.phases()] == ["launch", "weight_load"]
+
+
+def test_a_second_start_profiles_again() -> None:
+    timeline = follow(*MRV2_START, *MRV2_END, *MRV2_START)
+    assert (timeline.starts, timeline.furthest) == (2, "kv_init.profile")
 
 
 def test_the_two_banners_of_one_start_are_one_start() -> None:

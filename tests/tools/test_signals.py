@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
 from vllm_tables import command
 from vllm_tables.automaton import Automaton
-from vllm_tables.fit import fit
+from vllm_tables.fit import fit, fit_text
 from vllm_tables.texts import HOLE, Reader, Text, texts_of_source
 
 OLD = """
@@ -105,6 +105,34 @@ def test_texts_of_a_file() -> None:
     ]
 
 
+def test_texts_by_what_carries_them() -> None:
+    source = """
+        import warnings
+
+        def load(name, parser, self):
+            msg = f"Cannot load {name}, try another"
+            hint = "This is no good"
+            hint += " for the size that was asked for"
+            self.logger.warning(msg)
+            if name:
+                raise OSError(f"{msg}: {hint}") from None
+            parser.error("one of the models is missing")
+            warnings.warn(hint)
+            raise RuntimeError("The scheme is not supported for ", f"the current GPU. Minimum: {name}. ")
+            raise name
+    """
+    found = {text.words.replace(HOLE, "_"): text.kind for text in texts_of_source(textwrap.dedent(source), "a.py")}
+    assert found == {
+        "Cannot load _, try another": "OSError",
+        "This is no good": "OSError",
+        " for the size that was asked for": "OSError",
+        "one of the models is missing": "parser.error",
+        "'The scheme is not supported for ', 'the current GPU. Minimum: _. '": "RuntimeError",
+        "The scheme is not supported for ": "RuntimeError",
+        "the current GPU. Minimum: _. ": "RuntimeError",
+    }
+
+
 def test_texts_are_kept_and_what_is_broken_is_read_again(tmp_path: Path) -> None:
     plant(tmp_path, {"1.0/vllm/a.py": OLD})
     texts = Reader(tmp_path).texts("1.0")
@@ -128,6 +156,25 @@ def test_texts_are_kept_and_what_is_broken_is_read_again(tmp_path: Path) -> None
 )
 def test_fit(regex: str, words: str, share: float) -> None:
     assert fit(Automaton(regex), words).share == share
+
+
+@pytest.mark.parametrize(
+    ("regex", "kind", "good"),
+    [
+        (r"ValueError: The size is too small\b", "ValueError", True),
+        (r"TypeError: The size is too small\b", "log.warning", False),
+        (r"^The size is too small\.$", "log.warning", True),
+        (r"^size is too small\.$", "log.warning", False),
+        (r"The size is too small$", "log.warning", False),
+        (r"^ValueError: Something", "ValueError", False),  # the name alone proves nothing
+        (r": error: argument (?P<flag>--[\w-]+): The size is too small", "ArgumentTypeError", True),
+        (r": error: The size is too small", "parser.error", True),
+        (r"is too \w+", "", True),
+        (r"is too big", "", False),
+    ],
+)
+def test_fit_of_a_text_in_its_frame(regex: str, kind: str, good: bool) -> None:
+    assert fit_text(Automaton(regex), Text(kind, "The size is too small.", "a.py:1")).good is good
 
 
 def test_signals(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

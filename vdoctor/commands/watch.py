@@ -48,7 +48,7 @@ def watch(
     check_output(output)
     base = load_rules(rules)
     examination = Examination(base, option_tables.load(), parse(command))
-    recorder = None if no_session else Recorder(session or _new_folder(), command, {}, {})
+    recorder = None if no_session else _recorder(session, command)
     screen = Screen(examination, recorder, interval, lang, quiet=quiet, color=use_color(color, sys.stderr.isatty()))
     try:
         end = screen.run(command, os.environ)
@@ -171,6 +171,17 @@ def label(report: Report) -> dict[str, object]:
         "gpu": report.facts["gpu.name"].value if "gpu.name" in report.facts else None,
         "note": "recorded by vdoctor watch; the id is its own finding",
     }
+
+
+def _recorder(session: Path | None, command: list[str]) -> Recorder | None:
+    """The folder that the user named must do; where nobody named one, a launch goes before its recording."""
+    if session is not None:
+        return Recorder(session, command, {}, {})
+    try:
+        return Recorder(_new_folder(), command, {}, {})
+    except (UserError, OSError) as error:
+        tell(f"vdoctor: {error}; nothing is recorded\n")
+        return None
 
 
 def _new_folder() -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import VDOCTOR, Mark, Terminal, run
+from tests.processes import DEADLINE, VDOCTOR, Mark, Terminal, hold, read_until, run, start, until
 
 GIB = 1 << 30
 HERE = Path(__file__).parent
@@ -130,11 +131,17 @@ def test_watch_records_gpu_memory_and_reports_its_peak(play: Play, tmp_path: Pat
     session, result = tmp_path / "session", tmp_path / "result.json"
     options = ["--interval", "0.05", "--session", str(session), "--format", "json", "--output", str(result)]
     falling = TWO.replace(f"used 0 {GIB} {2 * GIB} {3 * GIB}", f"used 0 {GIB} {20 * GIB} {2 * GIB}")
-    done = run([*VDOCTOR, "watch", "-q", *options, "--", "sleep", "0.8"], env=play(falling))
-    assert done.returncode == 0, done.stderr
-    samples = [json.loads(line) for line in (session / "samples.jsonl").read_text().splitlines()]
-    used = [sample["gpus"][0]["memory_used"] for sample in samples if sample.get("gpus")]
-    assert used[:3] == [GIB, 20 * GIB, 2 * GIB]
+    process = start([*VDOCTOR, "watch", "-q", *options, "--", "sh", "-c", hold(tmp_path / "go")], env=play(falling))
+
+    def used() -> list[int]:
+        lines = (session / "samples.jsonl").read_text().split("\n")[:-1] if session.exists() else []
+        return [sample["gpus"][0]["memory_used"] for sample in map(json.loads, lines) if sample.get("gpus")]
+
+    assert until(lambda: len(used()) >= 3)
+    (tmp_path / "go").touch()
+    _, err = process.communicate(timeout=DEADLINE)
+    assert (process.returncode, err) == (0, b"")
+    assert used()[:3] == [GIB, 20 * GIB, 2 * GIB]
     gpus = json.loads(result.read_text())["memory"]["gpus"]
     assert [(gpu["index"], gpu["name"], gpu["total"]) for gpu in gpus] == [
         (0, "NVIDIA-L4", 24.0),
@@ -143,10 +150,12 @@ def test_watch_records_gpu_memory_and_reports_its_peak(play: Play, tmp_path: Pat
     assert (gpus[0]["used_at_start"], gpus[0]["used_peak"], gpus[0]["used"]) == (1.0, 20.0, 2.0)
 
 
-def test_status_line_shows_gpu_memory(play: Play) -> None:
-    argv = [*VDOCTOR, "watch", "--no-session", "--interval", "0.05", "--", "sleep", "0.9"]
-    _, output = Terminal(argv, env=play(TWO)).finish()
-    assert b"GPU0 3.0/24.0 GiB  GPU1 5.0/48.0 GiB" in output
+def test_status_line_shows_gpu_memory(play: Play, tmp_path: Path) -> None:
+    argv = [*VDOCTOR, "watch", "--no-session", "--interval", "0.05", "--", "sh", "-c", hold(tmp_path / "go")]
+    terminal = Terminal(argv, env=play(TWO))
+    terminal.wait_for(b"GPU0 3.0/24.0 GiB  GPU1 5.0/48.0 GiB")
+    (tmp_path / "go").touch()
+    assert terminal.finish()[0] == 0
 
 
 def test_watch_goes_on_when_a_gpu_is_lost(play: Play, tmp_path: Path) -> None:
@@ -169,9 +178,12 @@ def test_watch_goes_on_when_a_gpu_is_lost(play: Play, tmp_path: Path) -> None:
     assert b"fault in vdoctor" not in done.stderr
 
 
-def test_phase_line_without_a_terminal_names_gpu_memory(play: Play) -> None:
+def test_phase_line_without_a_terminal_names_gpu_memory(play: Play, tmp_path: Path) -> None:
     marker = "INFO 12-01 00:00:01 [gpu_model_runner.py:1] Starting to load model org/model..."
-    script = f"sleep 0.4; echo '{marker}'; sleep 0.5"
-    argv = [*VDOCTOR, "watch", "--no-session", "--interval", "0.05", "--", "sh", "-c", script]
-    done = run(argv, env=play(TWO))
-    assert b"weight_load  GPU0 3.0/24.0 GiB  GPU1 5.0/48.0 GiB\n" in done.stderr
+    script = f"sleep 0.7; echo '{marker}'; {hold(tmp_path / 'go')}"
+    process = start([*VDOCTOR, "watch", "--no-session", "--interval", "0.05", "--", "sh", "-c", script], env=play(TWO))
+    assert process.stderr is not None
+    line = read_until(process.stderr.fileno(), b"\n")
+    (tmp_path / "go").touch()
+    process.communicate(timeout=DEADLINE)
+    assert re.fullmatch(rb"vdoctor: \d+\.\d s  weight_load  GPU0 \d\.0/24\.0 GiB  GPU1 5\.0/48\.0 GiB\n", line)
