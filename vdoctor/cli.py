@@ -125,6 +125,8 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     error. Exit status: that of COMMAND (128+N after signal N); 125 vdoctor itself failed, 126
     COMMAND cannot be executed, 127 it was not found.
     """
+    if sys.platform == "win32":
+        raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
     from vdoctor.commands.watch import watch as run
 
     return run(command, lang=_lang(lang), **options)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from tests.cases import FIXTURES
 from tests.commands.conftest import FAILED, HEALTHY, Cli, Vdoctor
 from tests.processes import VDOCTOR, Mark, Terminal, run, start
 
@@ -428,3 +430,14 @@ def test_fault_in_vdoctor_itself_gives_3_and_one_line(cli: Cli, healthy: Path, m
     answer = cli("analyze", healthy)
     assert (answer.status, answer.out) == (3, "")
     assert "a fault in vdoctor itself: ZeroDivisionError: oh" in answer.err
+
+
+def test_folder_of_sessions_reads_them_as_sessions(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(FIXTURES / "healthy" / "session-vllm-0.32.0-cold", tmp_path / name)
+    done = subprocess.run(
+        [sys.executable, "-m", "vdoctor", "analyze", "--format", "json", str(tmp_path)],
+        capture_output=True,
+        check=False,
+    )
+    assert [report["source"]["kind"] for report in json.loads(done.stdout)] == ["session", "session"]

@@ -17,10 +17,12 @@ from vdoctor.commands.examine import (
 )
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
-from vdoctor.intake.files import inputs
+from vdoctor.intake.files import Input, inputs
 from vdoctor.launch import options as option_tables
+from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import is_session
 from vdoctor.model import Report
+from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
 
 
@@ -54,7 +56,7 @@ def analyze(
             continue
         for one in members:
             try:
-                reports.append(examine_input(one, base, options))
+                reports.append(_examine(one, base, options))
             except UserError as error:
                 unreadable = _complain(error)
     if reports:
@@ -63,6 +65,14 @@ def analyze(
     if unreadable:
         return 2
     return max(verdict_status(report) for report in reports)
+
+
+def _examine(one: Input, base: RuleBase, options: OptionTable) -> Report:
+    """A folder of logs may hold recorded sessions: these have times and samples beside the log."""
+    folder = one.path.parent if one.path is not None and one.path.name == "log.txt" else None
+    if folder is not None and is_session(folder):
+        return examine_session(folder, base, options)
+    return examine_input(one, base, options)
 
 
 def _complain(error: UserError) -> bool:

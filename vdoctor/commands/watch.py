@@ -134,7 +134,7 @@ class Screen(Watcher):
             return
         if not self._terminal:
             self._say_phase(t)
-        elif time.monotonic() - self._written >= _CALM and not self._told_ready:
+        elif time.monotonic() - self._written >= _CALM and not self.examination.timeline.ready:
             step = self.examination.timeline.furthest
             tell(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")
             self._shown = True
