@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 from vllm_tables import command
 from vllm_tables.automaton import Automaton
 from vllm_tables.fit import fit, fit_text
-from vllm_tables.texts import HOLE, Reader, Text, texts_of_source
+from vllm_tables.phrases import HOLE
+from vllm_tables.texts import Reader, Text, texts_of_source
 
 OLD = """
     def check(heads, size, log_it):
@@ -126,11 +127,39 @@ def test_texts_by_what_carries_them() -> None:
         "Cannot load _, try another": "OSError",
         "This is no good": "OSError",
         " for the size that was asked for": "OSError",
+        "Cannot load _, try another: This is no good_": "OSError",
         "one of the models is missing": "parser.error",
         "'The scheme is not supported for ', 'the current GPU. Minimum: _. '": "RuntimeError",
         "The scheme is not supported for ": "RuntimeError",
         "the current GPU. Minimum: _. ": "RuntimeError",
     }
+
+
+def test_texts_that_are_put_together() -> None:
+    source = """
+        LONG_WAIT = "No block found. " + "Somebody hangs."
+
+        def report(size, reqs, fast):
+            parts = ["Running: %d reqs", "Waiting: %d reqs", size]
+            if reqs:
+                parts.append("Preempted: %d reqs")
+            logger.info(", ".join(parts), reqs)
+            text = f"{size} GiB of the memory"
+            raise ValueError("Too large swap space. " + text)
+
+        def wait(self, size):
+            hint = "Try one thing" if size else "Try the other"
+            either = "this one way"
+            either = "that other way"
+            reason = " or ".join(["too many", "too large"])
+            logger.warning(f"{LONG_WAIT} {size!r} {either} {hint} {reason}")
+    """
+    found = {text.words.replace(HOLE, "_"): text.kind for text in texts_of_source(textwrap.dedent(source), "a.py")}
+    assert found["No block found. Somebody hangs."] == ""
+    assert found["Running: _ reqs, Waiting: _ reqs, _, _"] == "log.info"
+    assert found["Preempted: _ reqs"] == ""
+    assert found["Too large swap space. _ GiB of the memory"] == "ValueError"
+    assert found["No block found. Somebody hangs. _ _ _ too many or too large"] == "log.warning"
 
 
 def test_texts_are_kept_and_what_is_broken_is_read_again(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from vdoctor.rulebase.schema import RuleBase
-from vllm_tables.texts import HOLE, Text
+from vllm_tables.phrases import HOLE
+from vllm_tables.texts import Text
 from vllm_tables.wordings import Wordings
 
 #: What runs before the server is ready, below vllm/.
@@ -16,6 +17,8 @@ STARTUP = (
     *("v1/attention/", "attention/", "model_executor/models/registry.py", "plugins/", "device_allocator/"),
 )
 _PRINTED = ("log.error", "log.exception", "log.critical", "parser.error")
+# Answers to requests: the server is up.
+_ANSWERS = ("HTTPException", "VLLMValidationError", "VLLMNotFoundError", "RequestValidationError")
 
 
 def unmatched(base: RuleBase, wordings: Wordings) -> Iterator[Text]:
@@ -35,8 +38,8 @@ def startup_errors(texts: Iterable[Text]) -> Iterator[Text]:
 
 
 def is_error(kind: str) -> bool:
-    """Exceptions have capitals in their names; of what is logged only errors count."""
-    return kind in _PRINTED or (kind[:1].isupper() and kind not in ("NotImplementedError", "StopIteration"))
+    """Exceptions have capitals in their names; of what is printed only errors count."""
+    return kind in _PRINTED or (kind[:1].isupper() and kind not in _ANSWERS)
 
 
 def table(texts: Iterable[Text]) -> Iterator[str]:

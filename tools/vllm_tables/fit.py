@@ -10,7 +10,8 @@ import heapq
 from dataclasses import dataclass
 
 from vllm_tables.automaton import EDGE, Automaton
-from vllm_tables.texts import HOLE, Text
+from vllm_tables.phrases import HOLE
+from vllm_tables.texts import Text
 
 #: A text fits when it spells so much of the letters that the expression asks for ...
 ENOUGH = 0.65
