@@ -94,6 +94,7 @@ class Examination:
         self.timeline.feed(event)
         if self.timeline.starts != self._starts:
             self._starts = self.timeline.starts
+            self.timeline.broken = False
             if self._starts > 1:
                 self._outcome.restart()
                 self._log_facts.restart()
@@ -102,6 +103,7 @@ class Examination:
         self._progress.feed(event)
         self._ticket_facts.feed(event)
         self._outcome.feed(event)
+        self.timeline.broken = self.timeline.broken or self._outcome.is_broken
         self._stranger.feed(event)
         self._matcher.feed(event, lambda: self._place(event))
 
@@ -132,13 +134,16 @@ class Examination:
         verdict = self._verdict(findings)
         if verdict == "failed" and not any(self._is_shown(f) for f in findings):
             findings = self._with_unknown(findings)
-        if verdict in ("incomplete", "stalled"):
+        stopped = self.exit is not None and self.exit.asked is not None
+        if verdict in ("incomplete", "stalled") and not stopped:
             extra = self._ends(findings, facts)
             # A stall says more than a remark of the same name.
             told = {finding.id for finding in extra}
             remarks = [f for f in findings if f.severity == "info" and f.id not in told]
             findings = [f for f in findings if f.severity != "info"] + extra + remarks
-        findings = [self._with_commands(finding, launch, facts) for finding in findings]
+        # The failure of an earlier start says nothing about the command of the last one.
+        of_last = self._launch is not None or not self._is_earlier()
+        findings = [self._with_commands(f, launch if of_last else None, facts) for f in findings]
         phase, step = self._where(verdict, findings)
         return Report(
             source=source,
@@ -160,13 +165,14 @@ class Examination:
 
     def launch(self) -> Launch | None:
         """The start command: given, typed in the log, or rebuilt from vLLM's printed arguments."""
-        if self._launch is not None:
+        if self._launch is not None and commands.editable(self._launch):
             return self._launch
         if self._log_facts.command:
             return commands.parse_text(self._log_facts.command)
         if self._log_facts.arguments:
             return commands.from_arguments(self._log_facts.arguments)
-        return None
+        # A start script: it can be shown, not edited.
+        return self._launch
 
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
@@ -186,6 +192,10 @@ class Examination:
         if self.timeline.ready and last < self.timeline.starts:
             return []
         return [hit for hit in hits if hit.start in (last, 0) and self._counts(hit)]
+
+    def _is_earlier(self) -> bool:
+        """The faults shown are those of a start before the last one."""
+        return 0 < max((hit.start for hit in self._current()), default=0) < self.timeline.starts
 
     def _counts(self, hit: Hit) -> bool:
         """What a server survived on its way to ready was no fault, and what dies after an orderly stop is noise."""

@@ -30,7 +30,7 @@ def derived(name: str, **values: FactValue) -> FactValue | None:
     ],
 )
 def test_the_default_utilization_of_a_release(version: str, utilization: float | None) -> None:
-    assert derived("mem.utilization", vllm__version=version) == utilization
+    assert derived("mem.utilization", vllm__version=version, launch__layer="bare") == utilization
 
 
 def test_a_stated_value_is_never_replaced() -> None:
@@ -38,8 +38,17 @@ def test_a_stated_value_is_never_replaced() -> None:
     assert facts["mem.utilization"] == Fact(0.5, "argv")
 
 
+def test_without_the_command_the_default_is_not_known_to_be_in_force() -> None:
+    assert derived("mem.utilization", vllm__version="0.20.0") is None
+
+
 def test_a_derived_value_says_so() -> None:
-    assert derive({"vllm.version": Fact("0.20.0", "log:1")})["mem.utilization"].source == "derived"
+    assert (
+        derive({"vllm.version": Fact("0.20.0", "log:1"), "launch.layer": Fact("bare", "argv")})[
+            "mem.utilization"
+        ].source
+        == "derived"
+    )
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,13 @@ def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose:
 def emit(text: str, output: str | None) -> None:
     """Write the result to standard output or to a file. Raises UserError when the file cannot be written."""
     if output is None or output == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise UserError(f"standard output: cannot be written: {error.strerror}") from None
         return
     try:
         # A name or a log may hold what is no character; JSON reads the escape back.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import re
 import sys
@@ -16,6 +17,7 @@ from vdoctor.model import Event, phase_of
 from vdoctor.proof import example_faults
 from vdoctor.proof import lint as prove
 from vdoctor.report.json import pick
+from vdoctor.rulebase.causes import CAUSES
 from vdoctor.rulebase.draft import draft
 from vdoctor.rulebase.loader import load
 from vdoctor.rulebase.schema import RuleBase
@@ -78,6 +80,11 @@ def new(rule_id: str, *, from_log: str, cause: str | None, folder: Path) -> int:
     family, _, name = rule_id.partition(".")
     if not re.fullmatch(r"[a-z]+\.[a-z0-9]+(?:-[a-z0-9]+)*", rule_id):
         raise UserError(f"{rule_id}: is no rule id", "family.some-name, lower case")
+    if cause is not None and cause not in CAUSES:
+        near = difflib.get_close_matches(cause, CAUSES, n=3)
+        raise UserError(
+            f"{cause}: is no finding id", f"did you mean: {', '.join(near)}" if near else "see docs/findings.md"
+        )
     target = folder / family / f"{name}.toml"
     if target.exists():
         raise UserError(f"{target}: is there already", "choose another name, or edit it")

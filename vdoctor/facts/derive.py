@@ -47,9 +47,9 @@ def _number(value: FactValue | None) -> float | None:
     return number if math.isfinite(number) else None
 
 
-@_derived("mem.utilization", "vllm.version")
+@_derived("mem.utilization", "vllm.version", "launch.layer")
 def _default_utilization(v: dict[str, FactValue]) -> FactValue | None:
-    """The default was 0.90 to 0.18 and is 0.92 from 0.20 on (vllm/config/cache.py)."""
+    """The command is known and does not set it: the default was 0.90 to 0.18 and is 0.92 from 0.20 on (vllm/config/cache.py)."""
     try:
         version = Version(str(v["vllm.version"]))
     except InvalidVersion:

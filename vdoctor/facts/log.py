@@ -26,9 +26,9 @@ _CONFIG = r"^.{0,120}?LLM engine \(v[^)]{1,80}\) with config: "
 _NUMBER = r"-?\d+(?:\.\d+)?"
 
 _SPOTS: tuple[Spot, ...] = (
-    Spot(r"vLLM API server version (?P<a>[^\s,]+)", {"a": ("vllm.version", str)}),
-    Spot(r"█ ▀▄▀ █  version (?P<a>\S+)", {"a": ("vllm.version", str)}),
-    Spot(r"Initializing an? (?:V[01] )?LLM engine \(v(?P<a>[^)]+)\)", {"a": ("vllm.version", str)}),
+    Spot(r"vLLM API server version (?P<a>\d+\.\d[\w.+\-]*)", {"a": ("vllm.version", str)}),
+    Spot(r"█ ▀▄▀ █  version (?P<a>\d+\.\d[\w.+\-]*)", {"a": ("vllm.version", str)}),
+    Spot(r"Initializing an? (?:V[01] )?LLM engine \(v(?P<a>\d+\.\d[\w.+\-]*)\)", {"a": ("vllm.version", str)}),
     Spot(r"Initializing (?P<a>an?(?: V[01])?) LLM engine \(v", {"a": ("vllm.generation", _generation)}),
     Spot(_CONFIG + r"model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
     Spot(_CONFIG + r".*?\btensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),

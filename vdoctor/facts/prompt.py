@@ -7,7 +7,8 @@ import re
 # What may stand before a command: a prompt ("(base) user@host:~$ ", "[root@host ~]# ", "➜  ~ ", "!" in a
 # notebook), set -x marks, sudo, exec.
 _LEAD = (
-    r"\s{0,40}(?P<prompt>(?:\([\w.\-]+\) )?(?:[\w.\-]+@[\w.\-]+(?::\S*| \S+)? ?|\[[^\]\n]{1,60}\]|\S{0,40})?[$#>%] "
+    # "Command: vllm serve ...", "启动命令：vllm serve ..." and the like
+    r"\s{0,40}(?:[^\s:：`]{0,20}(?: [^\s:：`]{1,20}){0,3}[:：] ?)?(?P<prompt>(?:\([\w.\-]+\) )?(?:[\w.\-]+@[\w.\-]+(?::\S*| \S+)? ?|\[[^\]\n]{1,60}\]|\S{0,40})?[$#>%] "
     r"|[❯➜] +(?:\S{1,40} +)?|\++ |!)?(?:(?:sudo(?: -\w)*|exec|nohup|time) )*"
 )
 _ASSIGNMENTS = r"(?:env )?(?:[A-Za-z_]\w*=(?:\"[^\"]*\"|'[^']*'|[^\s\"']*) )*"

@@ -27,5 +27,7 @@ def memory(sample: Sample | None) -> list[str]:
         ]
         return shown + ([f"+{len(gpus) - 4} GPUs"] if len(gpus) > 4 else [])
     if sample.host is not None:
-        return [f"RAM {sample.host.rss / _GIB:.1f} GiB in {sample.host.processes} processes"]
+        return [
+            f"RAM {sample.host.rss / _GIB:.1f} GiB in {sample.host.processes} process{'' if sample.host.processes == 1 else 'es'}"
+        ]
     return []

@@ -48,6 +48,11 @@ class Outcome:
         """The current start shows an end or an exception."""
         return self.death_line is not None or self.traceback_line is not None
 
+    @property
+    def is_broken(self) -> bool:
+        """A death or a traceback was seen in this start."""
+        return self.death_line is not None or self.traceback_line is not None
+
     def restart(self) -> None:
         """A new start begins in the same log."""
         self.death_line = self.last_death_line = self.traceback_line = None

@@ -72,6 +72,8 @@ class Timeline:
         self.shutdown_line: int | None = None
         self.progress_line = 0
         self.starts = 0
+        #: set by the caller when it saw this start die
+        self.broken = False
         self.seen = 0
 
     # ------------------------------------------------------------------ feeding
@@ -125,16 +127,20 @@ class Timeline:
         return self.furthest is None or phase_of(self.furthest) == "runtime"
 
     def _restart(self, event: Event) -> None:
-        """A second banner begins a new start when the first one had come further than its arguments."""
+        """A second banner begins a new start when the first one broke, or had come further than its arguments.
+
+        Times and spans are those of the last start.
+        """
         if self.starts == 0:
             self.starts = 1
             return
-        if self.furthest is None or self.furthest == "launch.config":
+        if not self.broken and self.furthest in (None, "launch.config"):
             return
         self.starts += 1
-        for track in self._tracks.values():
-            self._close(track, self.now, event.line)
+        self._tracks.clear()
         self._first.clear()
+        self._loader = self._api = None
+        self._origin, self.now = event.time, None if event.time is None else 0.0
         self.furthest, self.ready, self.ready_line, self.shutdown_line = None, False, None, None
         self._kv_sized = False
 
