@@ -47,7 +47,9 @@ def count(signum_name: str) -> None:
 
     signal.signal(signal.Signals[signum_name], tell)
     say("ready")
-    signal.pause()
+    # pause() would sleep for ever when the signal comes just before it.
+    while not number:
+        time.sleep(0.01)
     end = time.monotonic() + 0.5
     while time.monotonic() < end:
         time.sleep(0.05)
