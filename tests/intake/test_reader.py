@@ -170,3 +170,20 @@ def test_any_lines_can_be_read(lines: list[str]) -> None:
         assert (event.kind == "traceback") == (event.block is not None)
         assert "\x1b" not in event.text + event.shown
         assert "\x00" not in event.text + event.shown
+
+
+@pytest.mark.parametrize("indent", ["    ", "  ", "\t"])
+def test_log_that_is_indented_as_a_whole_reads_the_same(indent: str) -> None:
+    line = "(EngineCore_DP0 pid=7) INFO 12-01 10:00:00 [core.py:93] Initializing a V1 LLM engine (v0.11.2) with config: model='m'"
+    plain, indented = (EventReader().read([Line(1, text)])[0] for text in (line, indent + line))
+    assert (plain.text, plain.process, plain.pid, plain.time) == (
+        indented.text,
+        indented.process,
+        indented.pid,
+        indented.time,
+    )
+
+
+def test_indented_code_that_begins_with_a_bracket_keeps_its_indentation() -> None:
+    event = EventReader().read([Line(1, "    (first, second) = pair")])[0]
+    assert event.text == "    (first, second) = pair"

@@ -52,6 +52,12 @@ class EventReader:
     def _read(self, line: Line, text: str, sent: float | None, outer: records.Record | None) -> list[Event]:
         stripped = strip(text)
         record = records.parse(stripped.text)
+        if text[:1] in " \t" and stripped.process is None and record is None:
+            # A log inside a Markdown list or a YAML block is indented as a whole; lines of code stay as they are.
+            outdented = strip(text.lstrip(" \t"))
+            inner = records.parse(outdented.text)
+            if outdented.process is not None or (inner is not None and inner.stamp):
+                stripped, record = outdented, inner
         process, pid, rank = stripped.process, stripped.pid, stripped.rank
         if outer and not (record and record.stamp):
             record = outer._replace(message=text)
