@@ -273,3 +273,13 @@ def test_child_that_opens_many_files_gets_none_of_ours(vdoctor: Vdoctor, tmp_pat
     done = vdoctor("watch", "-q", "--session", tmp_path / "s", *shell(look))
     # 3 is the folder that the child itself reads.
     assert json.loads(done.stdout) == [0, 1, 2, 3]
+
+
+def test_sigkill_without_a_word_says_what_would_tell() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "vdoctor", "watch", "--no-session", "--lang", "en", "--", "sh", "-c", "kill -9 $$"],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 128 + 9
+    assert b"dmesg" in done.stderr

@@ -100,14 +100,7 @@ def _head(console: Console, report: Report, lang: str) -> None:
 
 def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
     if not report.findings:
-        key = (
-            "nothing_wrong"
-            if report.verdict == "healthy"
-            else "no_rule"
-            if report.verdict in ("failed", "stalled", "incomplete")
-            else ""
-        )
-        if key:
+        if key := _silence(report):
             console.print(Shown(word(key, lang)))
         return
     first, *others = report.findings
@@ -125,6 +118,15 @@ def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
                 if finding.evidence:
                     line.append(f" · {_at(finding.evidence[0].line, lang)}", style="dim")
                 console.print(line)
+
+
+def _silence(report: Report) -> str:
+    """The word for a report without findings."""
+    if report.verdict == "healthy":
+        return "nothing_wrong"
+    if report.exit is not None and report.exit.signal == "SIGKILL" and report.exit.asked is None:
+        return "sigkill"
+    return "no_rule" if report.verdict in ("failed", "stalled", "incomplete") else ""
 
 
 def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> None:

@@ -41,6 +41,12 @@ _WORDS: dict[str, tuple[str, str]] = {
         'No known cause in this log. What would tell: the lines above the first "Traceback", from every process.',
         "日志中没有已知原因。需要的是：第一个 “Traceback” 之前、来自所有进程的日志行。",
     ),
+    "sigkill": (
+        "SIGKILL comes from outside, and the log cannot say from whom. What would tell: dmesg -T | grep -i 'killed process'"
+        " (the kernel ran out of memory), kubectl describe pod (OOMKilled, a failed probe).",
+        "SIGKILL 来自外部，日志里看不出是谁发的。可以这样查：dmesg -T | grep -i 'killed process'（内核内存不足），"
+        "kubectl describe pod（OOMKilled 或探针失败）。",
+    ),
     "nothing_wrong": ("Nothing wrong found.", "没有发现问题。"),
     "missing_facts": (
         "{count} rules could not be decided; missing: {facts}.",
