@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from tests.report.reports import CHANGE, FINDING, FIX, LONG, REPORT, both, finding, report
-from vdoctor.model import Change, Evidence, Fact, PhaseTime, Report, Source
+from vdoctor.model import Change, Evidence, Exit, Fact, PhaseTime, Report, Source
 from vdoctor.report.text import describe, render
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -189,7 +189,11 @@ def test_healthy_report_says_so() -> None:
 
 
 def test_failure_without_a_rule_asks_for_what_would_tell() -> None:
-    assert "No known cause in this log." in render(report(findings=()))
+    assert "No known cause in this log." in render(report(findings=(), exit=None))
+
+
+def test_sigkill_without_a_finding_points_to_the_kernel_log() -> None:
+    assert "dmesg" in render(report(findings=(), exit=Exit(9.0, 137, "SIGKILL")))
 
 
 def test_stranger_is_named() -> None:
