@@ -101,9 +101,9 @@ class Watcher:
     def _take_samples(self) -> None:
         for sample in self._sampler.take() if self._sampler else []:
             # One number of digits for the recording and the examination: both must see the same.
-            sample = Sample(round(sample.t, 4), sample.gpus, sample.host)
+            sample = replace(sample, t=round(sample.t, 4))
             if sample.host is None and self.last_sample is not None:
-                self.last_sample = Sample(sample.t, sample.gpus, self.last_sample.host)
+                self.last_sample = replace(sample, host=self.last_sample.host)
             else:
                 self.last_sample = sample
             if self.recorder is not None:
