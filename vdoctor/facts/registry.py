@@ -42,6 +42,10 @@ def _size(value: FactValue) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
+def _share(value: FactValue) -> str:
+    return f"{value:.0%}" if isinstance(value, int | float) else str(value)
+
+
 def _whole_up(value: FactValue) -> str:
     return str(math.ceil(value)) if isinstance(value, int | float) else str(value)
 
@@ -227,6 +231,31 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "gpu.link": ("nvlink when it joins every pair of GPUs, mixed when some, pcie when none", _plain),
     "launch.shm_mib": ("shared memory that the container is given, MiB", _plain),
     "shm.size_mib": ("size of /dev/shm, MiB", _plain),
+    "exit.status": ("exit status of the watched command", _plain),
+    "exit.signal": ("signal that ended the watched command", _plain),
+    "exit.asked": ("signal that was sent to the command through vdoctor", _plain),
+    "exit.after_s": ("seconds from the launch to the end", _plain),
+    "exit.died": ("the end was no orderly one", _plain),
+    "exit.silent": ("the log shows no sign of the end", _plain),
+    "exit.first_dead": ("process of the server that died first", _plain),
+    "exit.first_dead_pid": ("its process id", _plain),
+    "exit.first_dead_status": ("its exit status", _plain),
+    "exit.first_dead_signal": ("signal that ended it", _plain),
+    "exit.lead_s": ("seconds between the first death and the end of the server", _plain),
+    "exit.cause_signal": ("signal with which the end began", _plain),
+    "exit.oom_kills": ("processes that the kernel killed for memory while the server ran", _plain),
+    "host.limit_gib": ("memory limit of the server's cgroup, GiB", _size),
+    "host.used_gib": ("highest memory use of the server's cgroup, GiB", _size),
+    "host.available_gib": ("least available memory of the host, GiB", _size),
+    "host.largest": ("process of the server that used the most host memory", _plain),
+    "host.largest_gib": ("host memory of that process, GiB", _size),
+    "host.killed_gib": ("memory of the process that the kernel killed, GiB", _size),
+    "shm.used_share": ("fullest state of /dev/shm shortly before the end, 0 to 1", _share),
+    "gpu.xid_gpu": ("index of the GPU that reported an Xid", _plain),
+    "gpu.lost": ("index of the GPU that stopped answering", _plain),
+    "fault.error": ("what Python printed when it crashed", _plain),
+    "fault.frame": ("innermost Python function at the crash", _plain),
+    "fault.library": ("library in which the kernel saw the crash", _plain),
     **{f"env.{name}": (f"environment variable {name}", _plain) for name in VARIABLES},
 }
 

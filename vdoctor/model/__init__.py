@@ -5,6 +5,7 @@ from __future__ import annotations
 from vdoctor.model.launch import Change, Launch
 from vdoctor.model.observations import (
     Bar,
+    Death,
     Event,
     Exit,
     GpuProcess,
@@ -44,6 +45,7 @@ __all__ = [
     "Bar",
     "Change",
     "Confidence",
+    "Death",
     "Event",
     "EventKind",
     "Evidence",

@@ -170,10 +170,26 @@ class Stack:
 
 
 @dataclass(frozen=True, slots=True)
+class Death:
+    """The end of a process below the child, `t` seconds after the launch.
+
+    `name` as the system called it; `status` as a shell shows it and `signal` where the kernel tells, else None.
+    """
+
+    t: float
+    pid: int
+    name: str
+    status: int | None = None
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sample:
     """What was measured `t` seconds after the launch; only what was measured now is there.
 
-    `metrics` are values of the server's /metrics by name (labels summed), `health` the status of GET /health: 0 = no answer.
+    `metrics` are values of the server's /metrics by name (labels summed, of shares the highest), `health` the status of
+    GET /health: 0 = no answer; `deaths` are processes of the tree that ended, `kernel` new lines of the kernel's log that
+    may concern them.
     """
 
     t: float
@@ -183,6 +199,8 @@ class Sample:
     stacks: tuple[Stack, ...] = ()
     metrics: Mapping[str, float] | None = None
     health: int | None = None
+    deaths: tuple[Death, ...] = ()
+    kernel: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

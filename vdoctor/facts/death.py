@@ -1,0 +1,203 @@
+"""Facts about an end that was watched: who died first and by what, what the host and the kernel counted meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from vdoctor.facts.kernel import kernel_facts
+from vdoctor.model import Death, Event, Exit, Fact, FactValue, HostSample, Sample
+
+_GIB = 1 << 30
+#: A full /dev/shm is emptied by whoever cleans up after the crash: what counts is the fullest moment shortly before.
+_SHM_WINDOW_S = 30.0
+#: Signals that end a process for a fault of its own, or from a killer; all others are a way to ask it to go.
+FATAL_SIGNALS = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGABRT", "SIGFPE", "SIGTRAP", "SIGSYS")
+#: What a shell or container between us and the server shows of a signal: 128 + its number (Linux).
+_SHELL_STATUS = {
+    **{132: "SIGILL", 133: "SIGTRAP", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SIGKILL"},
+    **{139: "SIGSEGV", 143: "SIGTERM", 159: "SIGSYS"},
+}
+#: The same as Python's multiprocessing gives it, in vLLM's messages.
+_NEGATIVE = {128 - status: name for status, name in _SHELL_STATUS.items()}
+_FAULTS = {
+    "Segmentation fault": "SIGSEGV",
+    "Bus error": "SIGBUS",
+    "Illegal instruction": "SIGILL",
+    "Aborted": "SIGABRT",
+    "Floating point exception": "SIGFPE",
+    "Floating-point exception": "SIGFPE",
+}
+#: 0.5.5 to 0.33.0: vllm/v1/executor/multiproc_executor.py, v1/engine/core_client.py, v1/utils.py
+_DIED = re.compile(
+    r"(?:[Ww]orker(?: proc)?|Engine core proc(?:ess)?|Process) (?P<who>\S{1,80})(?: pid \d+| \(PID: \d+\))?"
+    r" died(?: unexpectedly)?(?:,| \(| with)? ?(?:exit code:? (?P<code>-?\d{1,3}))?"
+)
+
+
+class DeathFacts:
+    """Collects from samples and log lines; `facts` answers when the end is known or somebody died."""
+
+    def __init__(self) -> None:
+        self._deaths: list[tuple[Death, bool]] = []
+        self._roles: dict[int, str] = {}
+        self._names: dict[int, str] = {}
+        self._kernel: list[str] = []
+        self._shm: list[tuple[float, float, int]] = []
+        self._oom: list[int] = []
+        self._host: HostSample | None = None
+        self._peak: dict[str, float] = {}
+        self._largest: tuple[int, str] | None = None
+        self._lost: int | None = None
+        self._xid: tuple[int, int] | None = None
+        self._said: tuple[str, int | None, int] | None = None
+        self._watched = False
+
+    def restart(self) -> None:
+        """The server starts again in the same log."""
+        self._said = None
+
+    def feed_event(self, event: Event) -> None:
+        """Learn the processes' names, and what vLLM says about dead ones."""
+        if event.process and event.pid is not None:
+            self._roles[event.pid] = event.process
+        if self._said is None and " died" in event.text and (found := _DIED.search(event.text)):
+            code = int(found["code"]) if found["code"] is not None else None
+            self._said = (found["who"].rstrip(","), code, event.line)
+
+    def feed(self, sample: Sample, orderly: bool) -> None:
+        """`orderly`: the server is shutting down on purpose; who ends then is no victim."""
+        self._watched = True
+        self._deaths += [(death, orderly) for death in sample.deaths]
+        for death in sample.deaths:
+            self._names.setdefault(death.pid, death.name)
+        self._kernel += sample.kernel
+        for xid in sample.xids[:1]:
+            self._xid = self._xid or (xid.gpu, xid.code)
+        for gpu in sample.gpus:
+            if gpu.lost and self._lost is None:
+                self._lost = gpu.index
+        if sample.host is not None:
+            self._feed_host(sample.t, sample.host)
+
+    def _feed_host(self, t: float, host: HostSample) -> None:
+        self._host = host
+        for process in host.tree:
+            self._names[process.pid] = process.name
+            if process.role:
+                self._roles[process.pid] = process.role
+        if host.shm_total:
+            self._shm = [entry for entry in self._shm if entry[0] >= t - _SHM_WINDOW_S]
+            self._shm.append((t, (host.shm_used or 0) / host.shm_total, host.shm_total))
+        if host.oom_kills is not None:
+            self._oom.append(host.oom_kills)
+        if host.cgroup_used is not None:
+            self._peak["used"] = max(self._peak.get("used", 0.0), host.cgroup_used / _GIB)
+        if host.cgroup_limit is not None:
+            self._peak["limit"] = host.cgroup_limit / _GIB
+        if host.available is not None:
+            self._peak["available"] = min(self._peak.get("available", float("inf")), host.available / _GIB)
+        for process in host.tree:
+            if self._largest is None or process.rss > self._largest[0]:
+                self._largest = (process.rss, process.role or process.name)
+
+    # ------------------------------------------------------------------ answer
+
+    def facts(self, end: Exit | None, silent: bool, fault: str | None) -> dict[str, Fact]:
+        """`end` of the child; `silent`: its log shows no sign of an end; `fault`: what faulthandler printed.
+
+        Nothing when the user asked for the end: who dies then dies of the user.
+        """
+        if end is not None and end.asked is not None:
+            return {"exit.asked": Fact(end.asked, "exit")}
+        if end is None and not self._watched:
+            return {}
+        found: dict[str, tuple[FactValue, str]] = {}
+        first = self.first(end)
+        if end is not None:
+            found["exit.status"] = (end.status, "exit")
+            found["exit.after_s"] = (round(end.t, 1), "exit")
+            found["exit.silent"] = (silent, "log")
+            if signal := end.signal or _SHELL_STATUS.get(end.status):
+                found["exit.signal"] = (signal, "exit")
+        if first is not None:
+            found.update(self._about(first, end))
+        elif self._said is not None and end is not None:
+            who, code, line = self._said
+            found["exit.first_dead"] = (who, f"log:{line}")
+            if code in _NEGATIVE:
+                found["exit.first_dead_signal"] = (_NEGATIVE[code], f"log:{line}")
+        if end is not None or first is not None:
+            self._cause(found, fault)
+            found["exit.died"] = (bool(end is None or end.status or first or not silent), "exit")
+        self._counted(found)
+        facts = {name: Fact(value, source) for name, (value, source) in found.items()}
+        return facts | kernel_facts(self._kernel, {*self._roles, *self._names})
+
+    def first(self, end: Exit | None) -> Death | None:
+        """The first process that did not end by itself in peace; of several at one moment the innermost."""
+        victims = [death for death, orderly in self._deaths if not orderly and self._is_victim(death)]
+        return min(victims, key=lambda death: (round(death.t, 3), -_depth(self._name(death))), default=None)
+
+    def _is_victim(self, death: Death) -> bool:
+        if death.signal in FATAL_SIGNALS:
+            return True
+        # Helpers (compilers, probes for a library) end with any status; vLLM's own processes do not.
+        return bool(death.status) and _depth(self._name(death)) > 0
+
+    def _name(self, death: Death) -> str:
+        return self._roles.get(death.pid) or death.name.removeprefix("VLLM::") or f"pid {death.pid}"
+
+    def _about(self, first: Death, end: Exit | None) -> Mapping[str, tuple[FactValue, str]]:
+        found: dict[str, tuple[FactValue, str]] = {
+            "exit.first_dead": (self._name(first), "kernel"),
+            "exit.first_dead_pid": (first.pid, "kernel"),
+        }
+        if first.status is not None:
+            found["exit.first_dead_status"] = (first.status, "kernel")
+        if first.signal is not None:
+            found["exit.first_dead_signal"] = (first.signal, "kernel")
+        if end is not None and end.t > first.t:
+            found["exit.lead_s"] = (round(end.t - first.t, 1), "kernel")
+        return found
+
+    @staticmethod
+    def _cause(found: dict[str, tuple[FactValue, str]], fault: str | None) -> None:
+        """The signal that began it: of the first dead, else what Python printed before it crashed, else our child's own.
+
+        A first death without a signal was an exception of its own: a later signal is its consequence.
+        """
+        for name in ("exit.first_dead_signal", "exit.signal"):
+            if name in found:
+                found["exit.cause_signal"] = found[name]
+                break
+        if "exit.first_dead_status" in found and "exit.first_dead_signal" not in found:
+            found.pop("exit.cause_signal", None)
+        if "exit.cause_signal" not in found and fault is not None and fault in _FAULTS:
+            found["exit.cause_signal"] = (_FAULTS[fault], "log")
+
+    def _counted(self, found: dict[str, tuple[FactValue, str]]) -> None:
+        if len(self._oom) > 1:
+            found["exit.oom_kills"] = (max(0, self._oom[-1] - self._oom[0]), "cgroup")
+        if self._shm:
+            _, share, total = max(self._shm, key=lambda entry: entry[1])
+            found["shm.used_share"] = (round(share, 3), "sample")
+            found["shm.size_mib"] = (total >> 20, "sample")
+        for name, fact in (("used", "host.used_gib"), ("limit", "host.limit_gib"), ("available", "host.available_gib")):
+            if name in self._peak:
+                found[fact] = (round(self._peak[name], 2), "sample")
+        if self._largest is not None and self._largest[0] > 0:
+            found["host.largest"] = (self._largest[1], "sample")
+            found["host.largest_gib"] = (round(self._largest[0] / _GIB, 2), "sample")
+        if self._xid is not None:
+            found["gpu.xid_gpu"], found["gpu.xid"] = (self._xid[0], "nvml"), (self._xid[1], "nvml")
+        if self._lost is not None:
+            found["gpu.lost"] = (self._lost, "nvml")
+
+
+def _depth(name: str) -> int:
+    """How far inside the server a process stands: 2 worker, 1 engine core; 0 for the rest."""
+    name = name.removeprefix("VLLM::")
+    if name.startswith(("Worker", "VllmWorker", "RayWorker")):
+        return 2
+    return 1 if name.startswith(("EngineCore", "DPEngineCoreActor", "DPCoordinator")) else 0
