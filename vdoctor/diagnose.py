@@ -17,9 +17,9 @@ from vdoctor.facts.log import LogFacts
 from vdoctor.facts.progress import ProgressFacts
 from vdoctor.facts.ticket import TicketFacts, together
 from vdoctor.facts.unknown_options import unknown_options
+from vdoctor.facts.watched import WatchedFacts
 from vdoctor.intake.reader import EventReader
 from vdoctor.launch import command as commands
-from vdoctor.launch.change import apply
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import (
     Event,
@@ -27,7 +27,6 @@ from vdoctor.model import (
     Fact,
     Facts,
     Finding,
-    Fix,
     Launch,
     Line,
     Observation,
@@ -39,6 +38,7 @@ from vdoctor.model import (
     phase_of,
 )
 from vdoctor.rulebase import ends
+from vdoctor.rulebase.commands import with_commands
 from vdoctor.rulebase.forecast import weighed
 from vdoctor.rulebase.match import Hit, Matcher, Place
 from vdoctor.rulebase.rank import Match, evaluate, rank
@@ -69,6 +69,8 @@ class Examination:
         self._outcome = Outcome()
         self._ledger = Ledger()
         self._stranger = Stranger()
+        self._watched = WatchedFacts()
+        self._arrived: float | None = None
         self._starts = 0
         self._start_line = 0
         self.timeline = Timeline()
@@ -81,11 +83,14 @@ class Examination:
         events: list[Event] = []
         for observation in observations:
             if isinstance(observation, Line):
+                self._arrived = observation.arrived
                 for event in self._reader.read((observation,)):
                     self._take(event)
                     events.append(event)
             elif isinstance(observation, Sample):
                 self._ledger.feed(observation)
+                orderly = self.timeline.shutdown_line is not None and not self._died(True)
+                self._watched.feed(observation, orderly=orderly, ready=self.timeline.ready)
             else:
                 self.exit = observation
         return events
@@ -98,10 +103,14 @@ class Examination:
             if self._starts > 1:
                 self._outcome.restart()
                 self._log_facts.restart()
+                self._watched.restart()
                 self._start_line = event.line
         self._log_facts.feed(event)
         self._progress.feed(event)
         self._ticket_facts.feed(event)
+        self._watched.feed_event(event)
+        if self.timeline.ready:
+            self._watched.say_ready(self._arrived)
         self._outcome.feed(event)
         self.timeline.broken = self.timeline.broken or self._outcome.is_broken
         self._stranger.feed(event)
@@ -143,7 +152,7 @@ class Examination:
             findings = [f for f in findings if f.severity != "info"] + extra + remarks
         # The failure of an earlier start says nothing about the command of the last one.
         of_last = self._launch is not None or not self._is_earlier()
-        findings = [self._with_commands(f, launch if of_last else None, facts) for f in findings]
+        findings = [with_commands(f, launch if of_last else None, facts, self._options) for f in findings]
         phase, step = self._where(verdict, findings)
         return Report(
             source=source,
@@ -174,9 +183,15 @@ class Examination:
         # A start script: it can be shown, not edited.
         return self._launch
 
+    @property
+    def ready(self) -> bool:
+        """The log says that the server is ready, or /health does."""
+        return self.timeline.ready or self._watched.answers
+
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
         facts = together(self._ticket_facts.facts, asked, self._log_facts.facts) | self._progress.facts
+        facts.update(self._watched.facts(self.exit, silent=not self._outcome.is_death))
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
@@ -223,7 +238,7 @@ class Examination:
 
     def _verdict(self, findings: Sequence[Finding]) -> Verdict:
         grave = {finding.severity for finding in findings if finding.confidence != "possible"}
-        ready = self.timeline.ready
+        ready = self.ready
         asked = self.exit is not None and self.exit.asked is not None
         if "fatal" in grave or (self.exit is not None and self.exit.status != 0 and not asked):
             return "failed"
@@ -292,23 +307,6 @@ class Examination:
             return "v1-mrv2"
         fact = facts.get("vllm.generation")
         return str(fact.value) if fact else None
-
-    def _with_commands(self, finding: Finding, launch: Launch | None, facts: Facts) -> Finding:
-        version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
-        fixes: list[Fix] = []
-        for fix in finding.fixes:
-            if not self._available(fix, version):
-                continue
-            changed = None
-            if fix.change and launch is not None and commands.editable(launch):
-                changed = apply(launch, fix.change, self._options, version)
-            fixes.append(replace(fix, command=commands.print_text(changed)) if changed else fix)
-        return replace(finding, fixes=tuple(fixes))
-
-    def _available(self, fix: Fix, version: str | None) -> bool:
-        """Never propose an option that this vLLM does not have."""
-        wanted = [flag for flag, value in fix.change.flags.items() if value is not None]
-        return all(self._options.exists(flag, version) is not False for flag in wanted)
 
 
 def diagnose(

@@ -23,11 +23,15 @@ _MAX_WATCHED = 400
 
 
 class DeathWatch:
-    """`watch` processes, `take` those that ended. Empty where the system has no pidfd (Linux before 5.3, macOS)."""
+    """`watch` processes, `take` those that ended. Empty where the system has no pidfd (Linux before 5.3, macOS).
 
-    def __init__(self, now: Callable[[], float]) -> None:
-        """`now`: seconds since the launch."""
+    What ends after the root is no news: it is ended by whoever cleans up.
+    """
+
+    def __init__(self, root: int, now: Callable[[], float]) -> None:
+        """`root`: the child itself, whose own end is told elsewhere; `now`: seconds since the launch."""
         self._now = now
+        self._root = root
         self._queue: queue.SimpleQueue[Death] = queue.SimpleQueue()
         self._names: dict[int, str] = {}
         self._selector = selectors.DefaultSelector()
@@ -35,8 +39,9 @@ class DeathWatch:
         self._wake_reader, self._wake_writer = os.pipe()
         self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._loop, name="vdoctor-deaths", daemon=True)
-        self._stopped = False
+        self._stopped = self._over = False
         self._thread.start()
+        self.watch(root, "")
 
     def watch(self, pid: int, name: str) -> None:
         """Wait for this process, too. A process that renames itself keeps its latest name."""
@@ -71,7 +76,8 @@ class DeathWatch:
         try:
             while not self._stopped:
                 # An interval as well: a selector may not notice what another thread registers.
-                for key, _ in self._selector.select(1.0):
+                ready = [key for key, _ in self._selector.select(1.0)]
+                for key in sorted(ready, key=lambda key: key.data == self._root):
                     if key.data is None:
                         os.read(self._wake_reader, 4096)
                     else:
@@ -90,6 +96,9 @@ class DeathWatch:
             self._selector.unregister(fd)
             name = self._names.pop(pid, "")
         os.close(fd)
+        self._over = self._over or pid == self._root
+        if self._over:
+            return
         status, signal = status_of(code) if code is not None else (None, None)
         self._queue.put(Death(round(t, 4), pid, name, status, signal))
 

@@ -1,4 +1,4 @@
-"""What the kernel says about the tree: its log, and how often it killed for memory."""
+"""The kernel's log: whom it killed for memory, what a GPU reported, where a process crashed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 from vdoctor.facts.kernel import of_interest
 
@@ -75,39 +74,3 @@ def dmesg_since(boot_seconds: float) -> Iterator[str]:
         # The kernel's clock for its log does not count suspend: a second of tolerance.
         if found and float(found[1]) >= boot_seconds - 1.0 and of_interest(found[2]):
             yield found[2]
-
-
-class OomCounter:
-    """How many processes of the cgroup the kernel killed for memory: `memory.events` (v2) or `memory.oom_control` (v1)."""
-
-    def __init__(self, pid: int, root: Path = Path("/sys/fs/cgroup"), proc: Path = Path("/proc")) -> None:
-        """`pid`: a process of the cgroup; it must still live."""
-        self._file = _counter_file(pid, root, proc)
-
-    def read(self) -> int | None:
-        """Kills since the cgroup was made; None where nothing counts them (the root cgroup, no access)."""
-        if self._file is None:
-            return None
-        with contextlib.suppress(OSError, ValueError):
-            for line in self._file.read_text(errors="replace").splitlines():
-                name, _, value = line.partition(" ")
-                if name == "oom_kill":
-                    return int(value)
-        return None
-
-
-def _counter_file(pid: int, root: Path, proc: Path) -> Path | None:
-    try:
-        groups = (proc / str(pid) / "cgroup").read_text(errors="replace").splitlines()
-    except OSError:
-        return None
-    candidates: list[Path] = []
-    for group in groups:
-        _, controllers, path = (group.split(":", 2) + ["", ""])[:3]
-        path = path.lstrip("/")
-        if controllers == "":
-            candidates += [root / path / "memory.events", root / "memory.events"]
-        elif "memory" in controllers.split(","):
-            # In a container the path is the host's, and the mount shows the own group at its top.
-            candidates += [root / "memory" / path / "memory.oom_control", root / "memory" / "memory.oom_control"]
-    return next((file for file in candidates if file.is_file()), None)

@@ -1,0 +1,59 @@
+"""All facts that only a watched server gives, behind one door: its end, its readiness, its jitter, its last dump."""
+
+from __future__ import annotations
+
+from vdoctor.facts.death import DeathFacts
+from vdoctor.intake.stacks import FaultReader
+from vdoctor.model import Event, Exit, Fact, Sample
+from vdoctor.startup.jitter import Jitter
+from vdoctor.startup.readiness import Readiness
+
+
+class WatchedFacts:
+    """Fed by the examination with events and samples in order."""
+
+    def __init__(self) -> None:
+        self._deaths = DeathFacts()
+        self._jitter = Jitter()
+        self._readiness = Readiness()
+        self.faults = FaultReader()
+
+    def restart(self) -> None:
+        """The server starts again in the same log."""
+        self._deaths.restart()
+        self._jitter.restart()
+        self._readiness.restart()
+        self.faults = FaultReader()
+
+    def feed_event(self, event: Event) -> None:
+        """Take the next event."""
+        self._deaths.feed_event(event)
+        self._jitter.feed_event(event)
+        self.faults.feed(event)
+
+    def say_ready(self, t: float | None) -> None:
+        """The log says that the server is ready."""
+        self._readiness.say(t)
+
+    def feed(self, sample: Sample, *, orderly: bool, ready: bool) -> None:
+        """`orderly`: the server shuts down on purpose; `ready`: the log says it serves."""
+        self._deaths.feed(sample, orderly)
+        self._readiness.feed(sample)
+        self._jitter.feed(sample, ready or self.answers)
+
+    @property
+    def answers(self) -> bool:
+        """/health has answered 200."""
+        return self._readiness.answers
+
+    def facts(self, end: Exit | None, silent: bool) -> dict[str, Fact]:
+        """`silent`: the log shows no sign of an end."""
+        facts = self._jitter.facts | self._readiness.facts
+        faults = self.faults
+        if faults.error is not None:
+            source = f"log:{faults.line}"
+            facts["fault.error"] = Fact(faults.error, source)
+            frames = faults.stacks[0].frames if faults.stacks else ()
+            if frames:
+                facts["fault.frame"] = Fact(frames[-1], source)
+        return facts | self._deaths.facts(end, silent, faults.error)
