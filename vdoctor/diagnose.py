@@ -108,7 +108,7 @@ class Examination:
         self._log_facts.feed(event)
         self._progress.feed(event)
         self._ticket_facts.feed(event)
-        self._watched.feed_event(event)
+        self._watched.feed_event(event, self._arrived)
         if self.timeline.ready:
             self._watched.say_ready(self._arrived)
         self._outcome.feed(event)

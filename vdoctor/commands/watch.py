@@ -15,6 +15,7 @@ from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse
+from vdoctor.launch.endpoint import Endpoint, endpoint
 from vdoctor.live.child import CannotStart
 from vdoctor.live.session import Recorder
 from vdoctor.live.watcher import Watcher
@@ -47,9 +48,18 @@ def watch(
         raise UserError("no command given", "vdoctor watch -- vllm serve MODEL ...")
     check_output(output)
     base = load_rules(rules)
-    examination = Examination(base, option_tables.load(), parse(command))
+    options, launch = option_tables.load(), parse(command)
+    examination = Examination(base, options, launch)
     recorder = None if no_session else _recorder(session, command)
-    screen = Screen(examination, recorder, interval, lang, quiet=quiet, color=use_color(color, sys.stderr.isatty()))
+    screen = Screen(
+        examination,
+        recorder,
+        interval,
+        lang,
+        quiet=quiet,
+        color=use_color(color, sys.stderr.isatty()),
+        endpoint=endpoint(launch, options, os.environ),
+    )
     try:
         end = screen.run(command, os.environ)
     except CannotStart as error:
@@ -84,9 +94,18 @@ class Screen(Watcher):
         color: bool,
         stop_when: Callable[[Examination, float], bool] | None = None,
         tell_ready: bool = True,
+        endpoint: Endpoint | str = "the command is not known",
+        after_ready: float | None = None,
     ) -> None:
-        """`tell_ready`: show the timeline as soon as the server is ready."""
-        super().__init__(examination, recorder, interval=interval, stop_when=stop_when)
+        """`tell_ready`: show the timeline as soon as the server is ready; the rest is the watcher's."""
+        super().__init__(
+            examination,
+            recorder,
+            interval=interval,
+            stop_when=stop_when,
+            endpoint=endpoint,
+            after_ready=after_ready,
+        )
         self.color = color
         self._lang = lang
         self._quiet = quiet

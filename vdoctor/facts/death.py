@@ -11,12 +11,14 @@ from vdoctor.model import Death, Event, Exit, Fact, FactValue, HostSample, Sampl
 _GIB = 1 << 30
 #: A full /dev/shm is emptied by whoever cleans up after the crash: what counts is the fullest moment shortly before.
 _SHM_WINDOW_S = 30.0
+#: After an error vLLM waits for its workers, then terminates, then kills them: 4 s each (multiproc_executor.py).
+_ERROR_WINDOW_S = 30.0
 #: Signals that end a process for a fault of its own, or from a killer; all others are a way to ask it to go.
 FATAL_SIGNALS = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGABRT", "SIGFPE", "SIGTRAP", "SIGSYS")
 #: What a shell or container between us and the server shows of a signal: 128 + its number (Linux).
 _SHELL_STATUS = {
-    **{132: "SIGILL", 133: "SIGTRAP", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SIGKILL"},
-    **{139: "SIGSEGV", 143: "SIGTERM", 159: "SIGSYS"},
+    132: "SIGILL", 133: "SIGTRAP", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SIGKILL",
+    139: "SIGSEGV", 143: "SIGTERM", 159: "SIGSYS",
 }
 #: The same as Python's multiprocessing gives it, in vLLM's messages.
 _NEGATIVE = {128 - status: name for status, name in _SHELL_STATUS.items()}
@@ -65,10 +67,14 @@ class DeathFacts:
             code = int(found["code"]) if found["code"] is not None else None
             self._said = (found["who"].rstrip(","), code, event.line)
 
-    def feed(self, sample: Sample, orderly: bool) -> None:
-        """`orderly`: the server is shutting down on purpose; who ends then is no victim."""
+    def feed(self, sample: Sample, orderly: bool, error_at: float | None) -> None:
+        """`orderly`: the server is shutting down on purpose; who ends then is no victim. `error_at`: when its log last
+        showed an error; who is told to go after one is no victim either."""
         self._watched = True
-        self._deaths += [(death, orderly) for death in sample.deaths]
+        for death in sample.deaths:
+            told = death.signal in ("SIGKILL", "SIGTERM", "SIGINT")
+            after_error = error_at is not None and error_at < death.t < error_at + _ERROR_WINDOW_S
+            self._deaths.append((death, orderly or (told and after_error)))
         for death in sample.deaths:
             self._names.setdefault(death.pid, death.name)
         self._kernel += sample.kernel

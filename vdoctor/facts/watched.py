@@ -17,6 +17,7 @@ class WatchedFacts:
         self._jitter = Jitter()
         self._readiness = Readiness()
         self.faults = FaultReader()
+        self._error_at: float | None = None
 
     def restart(self) -> None:
         """The server starts again in the same log."""
@@ -25,8 +26,10 @@ class WatchedFacts:
         self._readiness.restart()
         self.faults = FaultReader()
 
-    def feed_event(self, event: Event) -> None:
-        """Take the next event."""
+    def feed_event(self, event: Event, arrived: float | None) -> None:
+        """Take the next event; `arrived`: seconds since the launch, where that is known."""
+        if event.block is not None or event.level in ("ERROR", "CRITICAL"):
+            self._error_at = arrived
         self._deaths.feed_event(event)
         self._jitter.feed_event(event)
         self.faults.feed(event)
@@ -37,7 +40,7 @@ class WatchedFacts:
 
     def feed(self, sample: Sample, *, orderly: bool, ready: bool) -> None:
         """`orderly`: the server shuts down on purpose; `ready`: the log says it serves."""
-        self._deaths.feed(sample, orderly)
+        self._deaths.feed(sample, orderly, self._error_at)
         self._readiness.feed(sample)
         self._jitter.feed(sample, ready or self.answers)
 

@@ -15,14 +15,14 @@ _KERNEL_FRAME = re.compile(r"\[<[^>]*>\] ([\w.]+)\+")
 #: The system calls in which a start-up waits, by machine (arch/x86/entry/syscalls/syscall_64.tbl, asm-generic/unistd.h).
 _CALLS: Mapping[str, Mapping[int, str]] = {
     "x86_64": {
-        **{0: "read", 1: "write", 7: "poll", 9: "mmap", 17: "pread64", 23: "select", 35: "nanosleep", 42: "connect"},
-        **{43: "accept", 45: "recvfrom", 47: "recvmsg", 61: "wait4", 72: "fcntl", 73: "flock", 202: "futex"},
-        **{230: "clock_nanosleep", 232: "epoll_wait", 247: "waitid", 257: "openat", 271: "ppoll", 281: "epoll_pwait"},
+        0: "read", 1: "write", 7: "poll", 9: "mmap", 17: "pread64", 23: "select", 35: "nanosleep", 42: "connect",
+        43: "accept", 45: "recvfrom", 47: "recvmsg", 61: "wait4", 72: "fcntl", 73: "flock", 202: "futex",
+        230: "clock_nanosleep", 232: "epoll_wait", 247: "waitid", 257: "openat", 271: "ppoll", 281: "epoll_pwait",
     },
     "aarch64": {
-        **{22: "epoll_pwait", 25: "fcntl", 32: "flock", 56: "openat", 63: "read", 64: "write", 67: "pread64"},
-        **{72: "pselect6", 73: "ppoll", 95: "waitid", 98: "futex", 101: "nanosleep", 115: "clock_nanosleep"},
-        **{202: "accept", 203: "connect", 207: "recvfrom", 212: "recvmsg", 222: "mmap", 260: "wait4"},
+        22: "epoll_pwait", 25: "fcntl", 32: "flock", 56: "openat", 63: "read", 64: "write", 67: "pread64",
+        72: "pselect6", 73: "ppoll", 95: "waitid", 98: "futex", 101: "nanosleep", 115: "clock_nanosleep",
+        202: "accept", 203: "connect", 207: "recvfrom", 212: "recvmsg", 222: "mmap", 260: "wait4",
     },
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any, TypeVar
 
-from vdoctor.model import GpuProcess, GpuSample, HostSample, ProcessSample, Sample, Stack, Xid
+from vdoctor.model import Death, GpuProcess, GpuSample, HostSample, ProcessSample, Sample, Stack, Xid
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -97,7 +97,7 @@ def _written(value: Any, before: Any, leave: tuple[str, ...] = ("tree",)) -> Row
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
-    if isinstance(value, GpuProcess | Xid | Stack):
+    if isinstance(value, Death | GpuProcess | Xid | Stack):
         return _written(value, None)
     return dict(value) if isinstance(value, Mapping) else value
 
@@ -179,6 +179,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "tuple[GpuProcess, ...]": _many(lambda row: _read(GpuProcess, row, None)),
     "tuple[Xid, ...]": _many(lambda row: _read(Xid, row, None)),
     "tuple[Stack, ...]": _many(lambda row: _read(Stack, row, None)),
+    "tuple[Death, ...]": _many(lambda row: _read(Death, row, None)),
     "Mapping[str, int]": _table(int),
     "Mapping[str, float]": _table(finite),
     "Literal['py-spy', 'proc', 'log']": _source,

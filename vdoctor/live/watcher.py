@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from vdoctor.diagnose import Examination
 from vdoctor.intake.splitter import LineSplitter
+from vdoctor.launch.endpoint import Endpoint
+from vdoctor.live.probes import Probes
 from vdoctor.live.sampler import Sampler
 from vdoctor.live.session import Recorder
 from vdoctor.live.supervise import Supervisor
-from vdoctor.model import Bar, Event, Exit, Report, Sample, Source
+from vdoctor.model import Bar, Event, Exit, Motion, Report, Sample, Source
 
 
 class Watcher:
@@ -24,9 +26,12 @@ class Watcher:
         interval: float,
         quiet: bool = False,
         stop_when: Callable[[Examination, float], bool] | None = None,
+        endpoint: Endpoint | str = "the command is not known",
+        after_ready: float | None = None,
     ) -> None:
         """`interval`: seconds between two measurements; `quiet` swallows the child's output;
-        `stop_when` is asked at each tick whether the child has done its duty."""
+        `stop_when` is asked at each tick whether the child has done its duty; `endpoint`: where the server answers, or
+        why it is not asked; `after_ready`: seconds for which /metrics is asked, None: until the end."""
         self.examination = examination
         self.recorder = recorder
         self.last_sample: Sample | None = None
@@ -37,6 +42,8 @@ class Watcher:
         self._stop_when = stop_when
         self._splitter = LineSplitter()
         self._sampler: Sampler | None = None
+        self._probes: Probes | None = None
+        self._endpoint, self._after_ready = endpoint, after_ready
         self._supervisor = Supervisor(self, quiet=quiet)
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Exit:
@@ -47,6 +54,8 @@ class Watcher:
         if self._sampler is not None:
             self._sampler.stop()
             self._take_samples()
+        if self._probes is not None:
+            self._keep(self._probes.finish(end.t))
         self._events(self.examination.feed(self._splitter.close(end.t)))
         self.examination.feed([end])
         return end
@@ -62,6 +71,14 @@ class Watcher:
         """Begin to measure."""
         self._sampler = Sampler(pid, self._interval, self._supervisor.now)
         self._sampler.start()
+        self._probes = Probes(
+            pid,
+            self._supervisor.now,
+            endpoint=self._endpoint,
+            step=lambda: self.examination.timeline.furthest,
+            motion=self._motion,
+            after_ready=self._after_ready,
+        )
 
     def output(self, t: float, data: bytes) -> None:
         """Record and examine the next bytes."""
@@ -74,6 +91,8 @@ class Watcher:
         """Take the samples; True when the child should be stopped."""
         self.elapsed = t
         self._take_samples()
+        if self._probes is not None:
+            self._keep(self._probes.tick(t))
         self.on_tick(t)
         if self._stop_when is not None and self._stop_when(self.examination, t):
             self.stop_reason = True
@@ -98,8 +117,19 @@ class Watcher:
             self.last_bar = event.bar if event.bar is not None else None if event.kind == "record" else self.last_bar
         self.on_events(events)
 
+    def _motion(self) -> Motion | None:
+        """Whether the start moves, where the examination tells."""
+        motion = getattr(self.examination, "motion", None)
+        return motion if isinstance(motion, Motion) else None
+
     def _take_samples(self) -> None:
         for sample in self._sampler.take() if self._sampler else []:
+            if self._probes is not None:
+                self._probes.see(sample)
+            self._keep([sample])
+
+    def _keep(self, samples: Sequence[Sample]) -> None:
+        for sample in samples:
             # One number of digits for the recording and the examination: both must see the same.
             sample = replace(sample, t=round(sample.t, 4))
             last = self.last_sample or sample

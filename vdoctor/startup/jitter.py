@@ -1,4 +1,4 @@
-"""What goes wrong while a server serves: the cache is full, the queue grows, speed collapses, memory creeps up.
+"""What goes wrong while a server serves: the cache is full, the queue grows, speed collapses.
 
 Every threshold is a length of time or a ratio that a passing burst does not reach; what they are measured by stands
 beside them.
@@ -6,23 +6,21 @@ beside them.
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from vdoctor.model import Event, Fact, FactValue, HostSample, Sample
+from vdoctor.model import Event, Fact, FactValue, Sample
+from vdoctor.startup.drift import Drift, named
 from vdoctor.startup.stats import Counters, Stats, from_line
 
-_GIB = 1 << 30
 #: Two hours at one page every ten seconds.
 _KEPT = 720
 #: Of 19 blocks that hold 18 the cache is 94.7 % full, and nothing more fits.
 _FULL_PERCENT = 90.0
 #: A window that a few long prompts do not fill.
 _WINDOW_S = 60.0
-#: Loading, first requests and their compilation make the memory of a server grow for a while after it is ready.
-_SETTLE_S = 300.0
-_LEAK_S, _LEAK_BINS = 1800.0, 6
 
 
 class Jitter:
@@ -32,7 +30,7 @@ class Jitter:
         self._from_log: dict[str, deque[Stats]] = {}
         self._from_page: deque[Stats] = deque(maxlen=_KEPT)
         self._counters = Counters()
-        self._memory = Memory()
+        self._drift = Drift()
         self._line = 0
 
     def restart(self) -> None:
@@ -56,24 +54,20 @@ class Jitter:
             if stats is not None:
                 self._from_page.append(stats)
         if ready:
-            self._memory.feed(sample)
+            self._drift.feed(sample)
 
     @property
     def facts(self) -> dict[str, Fact]:
         """What holds so far. Pages of /metrics tell more than log lines and go before them."""
         found: dict[str, Fact] = {}
         if len(self._from_page) > 1:
-            found = _named(evaluate(tuple(self._from_page)), "metrics")
+            found = named(evaluate(tuple(self._from_page)), "metrics")
         else:
             # Several engines (data parallel) report for themselves; the one in most trouble counts.
             each = [evaluate(tuple(series)) for series in self._from_log.values() if len(series) > 1]
             if each:
-                found = _named(max(each, key=lambda one: float(one.get("kv.full_s", 0))), f"log:{self._line}")  # type: ignore[arg-type]
-        return found | self._memory.facts
-
-
-def _named(values: dict[str, FactValue], source: str) -> dict[str, Fact]:
-    return {name: Fact(value, source) for name, value in values.items()}
+                found = named(max(each, key=lambda one: float(one.get("kv.full_s", 0))), f"log:{self._line}")  # type: ignore[arg-type]
+        return found | self._drift.facts
 
 
 def evaluate(series: Sequence[Stats]) -> dict[str, FactValue]:
@@ -137,13 +131,13 @@ def _preempted(series: Sequence[Stats]) -> dict[str, FactValue]:
     """Preemptions while we looked."""
     counted = [point for point in series if point.preemptions is not None]
     rise = sum(
-        max(0.0, (after.preemptions or 0) - (before.preemptions or 0)) for before, after in zip(counted, counted[1:])
+        max(0.0, (after.preemptions or 0) - (before.preemptions or 0)) for before, after in itertools.pairwise(counted)
     )
     if len(counted) < 2 or rise < 1:
         return {}
     during = [
         after.running
-        for before, after in zip(counted, counted[1:])
+        for before, after in itertools.pairwise(counted)
         if (after.preemptions or 0) > (before.preemptions or 0) and after.running > 0
     ]
     facts: dict[str, FactValue] = {
@@ -158,7 +152,7 @@ def _preempted(series: Sequence[Stats]) -> dict[str, FactValue]:
 def _silent(series: Sequence[Stats]) -> dict[str, FactValue]:
     """Requests that run and no token at all, up to the last point."""
     since: float | None = None
-    for before, point in zip(series, series[1:]):
+    for before, point in itertools.pairwise(series):
         still = point.running > 0 and before.running > 0 and point.generation == 0 and point.prompt == 0
         since = (since if since is not None else before.t) if still else None
     if since is None:
@@ -176,7 +170,11 @@ def _slower(series: Sequence[Stats]) -> dict[str, FactValue]:
     all_before, all_now = (statistics.median(_tokens(point) for point in part) for part in (during, after))
     if load_now < max(1.0, 0.8 * load_before) or before <= 0 or now > before / 4 or all_now > all_before / 4:
         return {}
-    return {"serving.rate": round(now, 1), "serving.rate_before": round(before, 1), "serving.rate_running": round(load_now)}
+    return {
+        "serving.rate": round(now, 1),
+        "serving.rate_before": round(before, 1),
+        "serving.rate_running": round(load_now),
+    }
 
 
 def _tokens(point: Stats) -> float:
@@ -187,10 +185,7 @@ def _later(series: Sequence[Stats]) -> dict[str, FactValue]:
     """Latencies of the last window against the best one before: five times and more, and slow for a person."""
     facts: dict[str, FactValue] = {}
     for name, least, take in (("ttft", 2.0, _ttft), ("itl", 0.2, _itl)):
-        known = [point for point in series if take(point) is not None]
-        if len(known) < 4:
-            continue
-        found = _best_and_last(known, lambda part, take=take: statistics.median(take(p) or 0.0 for p in part), highest=False)  # type: ignore[misc]
+        found = _best_and_last([point for point in series if take(point) is not None], _median(take), highest=False)
         if found is not None and found[1][0] >= least and found[1][0] >= 5 * max(found[0][0], 0.001):
             facts[f"latency.{name}_s"] = round(found[1][0], 2)
             facts[f"latency.{name}_before_s"] = round(found[0][0], 3)
@@ -205,6 +200,10 @@ def _itl(point: Stats) -> float | None:
     return point.itl
 
 
+def _median(take: Callable[[Stats], float | None]) -> Callable[[Sequence[Stats]], float]:
+    return lambda part: statistics.median(take(point) or 0.0 for point in part)
+
+
 _Window = tuple[float, Sequence[Stats]]
 
 
@@ -212,6 +211,8 @@ def _best_and_last(
     series: Sequence[Stats], value: Callable[[Sequence[Stats]], float], *, highest: bool
 ) -> tuple[_Window, _Window] | None:
     """The best of the windows before the last one, and the last one. Windows in which somebody is served all the time."""
+    if not series:
+        return None
     end = series[-1].t
     last = [point for point in series if point.t > end - _WINDOW_S]
     windows: list[_Window] = []
@@ -227,84 +228,3 @@ def _best_and_last(
         return None
     best = max(windows, key=lambda one: one[0]) if highest else min(windows, key=lambda one: one[0])
     return best, (value(last), last)
-
-
-class Memory:
-    """GPU and host memory of a server that is ready."""
-
-    def __init__(self) -> None:
-        self._ready_at: float | None = None
-        self._gpu_first: dict[int, int] = {}
-        self._gpu_least: dict[int, int] = {}
-        self._gpu_most: dict[int, int] = {}
-        self._gpu_free: dict[int, int] = {}
-        self._gpu_last: dict[int, int] = {}
-        self._rss: deque[tuple[float, int]] = deque(maxlen=20_000)
-        self._host: HostSample | None = None
-
-    def feed(self, sample: Sample) -> None:
-        """Take a sample of a server that is ready."""
-        if self._ready_at is None:
-            self._ready_at = sample.t
-        for gpu in sample.gpus:
-            used, total = gpu.memory_used, gpu.memory_total
-            if used is None or total is None or gpu.lost:
-                continue
-            free = gpu.memory_free if gpu.memory_free is not None else total - used
-            self._gpu_first.setdefault(gpu.index, used)
-            self._gpu_last[gpu.index] = used
-            self._gpu_least[gpu.index] = min(used, self._gpu_least.get(gpu.index, used))
-            self._gpu_most[gpu.index] = max(used, self._gpu_most.get(gpu.index, used))
-            self._gpu_free[gpu.index] = min(free, self._gpu_free.get(gpu.index, free))
-        if sample.host is not None and sample.host.processes:
-            self._host = sample.host
-            if sample.t >= self._ready_at + _SETTLE_S:
-                self._rss.append((sample.t, sample.host.rss))
-
-    @property
-    def facts(self) -> dict[str, Fact]:
-        """`gpu.swing_gib`, `gpu.growth_gib`, `gpu.headroom_gib` of the GPU with the least room; `host.leak_*`."""
-        found: dict[str, FactValue] = {}
-        if self._gpu_free:
-            tightest = min(self._gpu_free, key=self._gpu_free.__getitem__)
-            found["gpu.tightest"] = tightest
-            found["gpu.headroom_gib"] = round(self._gpu_free[tightest] / _GIB, 2)
-            found["gpu.swing_gib"] = round((self._gpu_most[tightest] - self._gpu_least[tightest]) / _GIB, 2)
-            found["gpu.growth_gib"] = round((self._gpu_last[tightest] - self._gpu_first[tightest]) / _GIB, 2)
-        found.update(leak(self._rss))
-        room = self._room()
-        if "host.leak_gib_per_h" in found and room is not None:
-            found["host.leak_hours_left"] = round(room / float(found["host.leak_gib_per_h"]), 1)  # type: ignore[arg-type]
-        return _named(found, "sample")
-
-    def _room(self) -> float | None:
-        """GiB until the limit of the cgroup, else of the host."""
-        host = self._host
-        if host is None:
-            return None
-        if host.cgroup_limit is not None and host.cgroup_used is not None:
-            return max(0, host.cgroup_limit - host.cgroup_used) / _GIB
-        return None if host.available is None else host.available / _GIB
-
-
-def leak(points: Iterable[tuple[float, int]]) -> dict[str, FactValue]:
-    """Growth of memory that never gives back: the least use of each sixth of half an hour and more rises every time,
-    by a tenth and a GiB in all. `points`: (seconds, bytes)."""
-    series = list(points)
-    if not series or series[-1][0] - series[0][0] < _LEAK_S:
-        return {}
-    start, length = series[0][0], (series[-1][0] - series[0][0]) / _LEAK_BINS
-    bins: list[list[int]] = [[] for _ in range(_LEAK_BINS)]
-    for t, rss in series:
-        bins[min(_LEAK_BINS - 1, int((t - start) / length))].append(rss)
-    if any(not part for part in bins):
-        return {}
-    floors = [min(part) for part in bins]
-    growth = floors[-1] - floors[0]
-    steps = [after - before for before, after in zip(floors, floors[1:])]
-    # Steps that fade out are a cache that fills, not a leak.
-    if min(steps) <= 0 or steps[-1] < growth / (3 * len(steps)) or growth < max(_GIB, floors[0] / 10):
-        return {}
-    # The floors are (bins - 1) lengths apart.
-    per_hour = growth / _GIB / (length * (_LEAK_BINS - 1)) * 3600
-    return {"host.leak_gib_per_h": round(per_hour, 2), "host.leak_minutes": round((series[-1][0] - series[0][0]) / 60)}

@@ -96,10 +96,14 @@ class Counters:
 
 def _grew(before: Mapping[str, float], now: Mapping[str, float]) -> bool:
     """Counters that fall belong to a server that was started again."""
-    return all(now[name] >= before[name] for name in ("prompt", "generation", "preemptions") if name in before and name in now)
+    return all(
+        now[name] >= before[name] for name in ("prompt", "generation", "preemptions") if name in before and name in now
+    )
 
 
-def _rate(before: tuple[float, Mapping[str, float]] | None, t: float, now: Mapping[str, float], name: str) -> float | None:
+def _rate(
+    before: tuple[float, Mapping[str, float]] | None, t: float, now: Mapping[str, float], name: str
+) -> float | None:
     if before is None or name not in before[1] or name not in now:
         return None
     return (now[name] - before[1][name]) / (t - before[0])
