@@ -25,7 +25,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "generation": ("vllm:generation_tokens_total", "vllm:generation_tokens"),
     "ttft_sum": ("vllm:time_to_first_token_seconds_sum",),
     "ttft_count": ("vllm:time_to_first_token_seconds_count",),
-    # 0.10 renamed time_per_output_token to inter_token_latency, 0.13 dropped the old name.
+    # V1 renamed time_per_output_token (of one token) to inter_token_latency; releases in between have both.
     "itl_sum": ("vllm:inter_token_latency_seconds_sum", "vllm:time_per_output_token_seconds_sum"),
     "itl_count": ("vllm:inter_token_latency_seconds_count", "vllm:time_per_output_token_seconds_count"),
 }
