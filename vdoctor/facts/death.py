@@ -11,14 +11,23 @@ from vdoctor.model import Death, Event, Exit, Fact, FactValue, HostSample, Sampl
 _GIB = 1 << 30
 #: A full /dev/shm is emptied by whoever cleans up after the crash: what counts is the fullest moment shortly before.
 _SHM_WINDOW_S = 30.0
+#: The end is told when what the child left behind is gone: so long after its death at most (live/supervise.py).
+_CLEAN_UP_S = 2.3
 #: After an error vLLM waits for its workers, then terminates, then kills them: 4 s each (multiproc_executor.py).
 _ERROR_WINDOW_S = 30.0
 #: Signals that end a process for a fault of its own, or from a killer; all others are a way to ask it to go.
 FATAL_SIGNALS = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGABRT", "SIGFPE", "SIGTRAP", "SIGSYS")
 #: What a shell or container between us and the server shows of a signal: 128 + its number (Linux).
 _SHELL_STATUS = {
-    132: "SIGILL", 133: "SIGTRAP", 134: "SIGABRT", 135: "SIGBUS", 136: "SIGFPE", 137: "SIGKILL",
-    139: "SIGSEGV", 143: "SIGTERM", 159: "SIGSYS",
+    132: "SIGILL",
+    133: "SIGTRAP",
+    134: "SIGABRT",
+    135: "SIGBUS",
+    136: "SIGFPE",
+    137: "SIGKILL",
+    139: "SIGSEGV",
+    143: "SIGTERM",
+    159: "SIGSYS",
 }
 #: The same as Python's multiprocessing gives it, in vLLM's messages.
 _NEGATIVE = {128 - status: name for status, name in _SHELL_STATUS.items()}
@@ -46,7 +55,7 @@ class DeathFacts:
         self._names: dict[int, str] = {}
         self._kernel: list[str] = []
         self._shm: list[tuple[float, float, int]] = []
-        self._oom: list[int] = []
+        self._oom: list[tuple[float, int]] = []
         self._host: HostSample | None = None
         self._peak: dict[str, float] = {}
         self._largest: tuple[int, str] | None = None
@@ -96,7 +105,7 @@ class DeathFacts:
             self._shm = [entry for entry in self._shm if entry[0] >= t - _SHM_WINDOW_S]
             self._shm.append((t, (host.shm_used or 0) / host.shm_total, host.shm_total))
         if host.oom_kills is not None:
-            self._oom.append(host.oom_kills)
+            self._oom = [*self._oom[:1], (t, host.oom_kills)]
         if host.cgroup_used is not None:
             self._peak["used"] = max(self._peak.get("used", 0.0), host.cgroup_used / _GIB)
         if host.cgroup_limit is not None:
@@ -115,7 +124,7 @@ class DeathFacts:
         Nothing when the user asked for the end: who dies then dies of the user.
         """
         if end is not None and end.asked is not None:
-            return {"exit.asked": Fact(end.asked, "exit")}
+            return {"exit.asked": Fact(end.asked, "exit"), "exit.after_s": Fact(round(end.t, 1), "exit")}
         if end is None and not self._watched:
             return {}
         found: dict[str, tuple[FactValue, str]] = {}
@@ -127,7 +136,7 @@ class DeathFacts:
             if signal := end.signal or _SHELL_STATUS.get(end.status):
                 found["exit.signal"] = (signal, "exit")
         if first is not None:
-            found.update(self._about(first, end))
+            found.update(self._about(first))
         elif self._said is not None and end is not None:
             who, code, line = self._said
             found["exit.first_dead"] = (who, f"log:{line}")
@@ -136,7 +145,7 @@ class DeathFacts:
         if end is not None or first is not None:
             self._cause(found, fault)
             found["exit.died"] = (bool(end is None or end.status or first or not silent), "exit")
-        self._counted(found)
+        self._counted(found, first, end)
         facts = {name: Fact(value, source) for name, (value, source) in found.items()}
         return facts | kernel_facts(self._kernel, {*self._roles, *self._names})
 
@@ -154,7 +163,7 @@ class DeathFacts:
     def _name(self, death: Death) -> str:
         return self._roles.get(death.pid) or death.name.removeprefix("VLLM::") or f"pid {death.pid}"
 
-    def _about(self, first: Death, end: Exit | None) -> Mapping[str, tuple[FactValue, str]]:
+    def _about(self, first: Death) -> Mapping[str, tuple[FactValue, str]]:
         found: dict[str, tuple[FactValue, str]] = {
             "exit.first_dead": (self._name(first), "kernel"),
             "exit.first_dead_pid": (first.pid, "kernel"),
@@ -163,8 +172,6 @@ class DeathFacts:
             found["exit.first_dead_status"] = (first.status, "kernel")
         if first.signal is not None:
             found["exit.first_dead_signal"] = (first.signal, "kernel")
-        if end is not None and end.t > first.t:
-            found["exit.lead_s"] = (round(end.t - first.t, 1), "kernel")
         return found
 
     @staticmethod
@@ -182,10 +189,18 @@ class DeathFacts:
         if "exit.cause_signal" not in found and fault is not None and fault in _FAULTS:
             found["exit.cause_signal"] = (_FAULTS[fault], "log")
 
-    def _counted(self, found: dict[str, tuple[FactValue, str]]) -> None:
+    def _counted(self, found: dict[str, tuple[FactValue, str]], first: Death | None, end: Exit | None) -> None:
+        """What host and driver counted. Counters of our own machine say nothing about a server that a docker or ssh
+        command runs elsewhere: there no death and no signal was seen, only a status.
+        """
+        ours = first is not None or (end is not None and end.signal is not None)
         if len(self._oom) > 1:
-            found["exit.oom_kills"] = (max(0, self._oom[-1] - self._oom[0]), "cgroup")
-        if self._shm:
+            (_, before), (t, now) = self._oom
+            # No rise tells something only when it was read after the death.
+            died = first.t if first is not None else end.t - _CLEAN_UP_S if end is not None else 0.0
+            if now > before or (ours and t >= died):
+                found["exit.oom_kills"] = (max(0, now - before), "cgroup")
+        if self._shm and ours:
             _, share, total = max(self._shm, key=lambda entry: entry[1])
             found["shm.used_share"] = (round(share, 3), "sample")
             found["shm.size_mib"] = (total >> 20, "sample")

@@ -241,7 +241,6 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "exit.first_dead_pid": ("its process id", _plain),
     "exit.first_dead_status": ("its exit status", _plain),
     "exit.first_dead_signal": ("signal that ended it", _plain),
-    "exit.lead_s": ("seconds between the first death and the end of the server", _plain),
     "exit.cause_signal": ("signal with which the end began", _plain),
     "exit.oom_kills": ("processes that the kernel killed for memory while the server ran", _plain),
     "host.limit_gib": ("memory limit of the server's cgroup, GiB", _size),
