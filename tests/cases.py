@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from vdoctor.diagnose import Examination
+from vdoctor.intake.reader import EventReader
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
-from vdoctor.model import Launch, Line, Report, Source
+from vdoctor.model import Event, Launch, Line, Report, Source
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
 
@@ -55,6 +56,12 @@ def lines(data: bytes, chunk: int | None = None) -> Iterator[Line]:
     for start in range(0, len(data), size):
         yield from splitter.feed(data[start : start + size])
     yield from splitter.close()
+
+
+def events_of(text: str) -> list[Event]:
+    """The events of a log."""
+    reader = EventReader()
+    return list(reader.read(tuple(lines(text.encode()))))
 
 
 def examine(

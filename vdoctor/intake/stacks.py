@@ -109,8 +109,12 @@ def from_kernel(
 
 
 _FATAL = re.compile(r"^Fatal Python error: (.{1,120})")
-_THREAD = re.compile(r"^(?:Current thread|Thread) (0x[0-9a-f]+)(?: \[[^\]]{0,40}\])? \(most recent call first\):")
+_THREAD = re.compile(r"^(Current t|T)hread (0x[0-9a-f]+)(?: \[[^\]]{0,40}\])? \(most recent call first\):")
 _FRAME = re.compile(r'^\s*File "(.{1,400}?)", line (\d{1,8}) in (.{1,200})$')
+
+
+#: process id, process, thread, frames as printed
+_Thread = tuple[int, "str | None", str, list[str]]
 
 
 class FaultReader:
@@ -123,7 +127,8 @@ class FaultReader:
     def __init__(self) -> None:
         self.error: str | None = None
         self.line: int | None = None
-        self._threads: list[tuple[int, str | None, str, list[str]]] = []
+        self._threads: list[_Thread] = []
+        self._frames: list[str] = []
         self._open = False
 
     def feed(self, event: Event) -> None:
@@ -137,12 +142,15 @@ class FaultReader:
             if not self._open and not self.error:
                 self._threads.clear()
             self._threads = self._threads[:MAX_THREADS]
-            self._threads.append((event.pid or 0, event.process, found[1], []))
+            thread: _Thread = (event.pid or 0, event.process, found[2], [])
+            # The thread that failed is not always printed first.
+            self._threads.insert(0 if found[1] == "Current t" else len(self._threads), thread)
+            self._frames = thread[3]
             self._open = True
         elif self._open:
             frame = _FRAME.match(text)
             if frame is not None:
-                self._threads[-1][3].append(f"{frame[3]} ({_short(frame[1])}:{frame[2]})")
+                self._frames.append(f"{frame[3]} ({_short(frame[1])}:{frame[2]})")
             elif text.strip():
                 self._open = False
 
