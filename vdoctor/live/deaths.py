@@ -39,7 +39,9 @@ class DeathWatch:
         self._wake_reader, self._wake_writer = os.pipe()
         self._selector.register(self._wake_reader, selectors.EVENT_READ, None)
         self._thread = threading.Thread(target=self._loop, name="vdoctor-deaths", daemon=True)
-        self._stopped = self._over = False
+        self._stopped = False
+        #: the root has ended
+        self.over = False
         self._thread.start()
         self.watch(root, "")
 
@@ -67,7 +69,9 @@ class DeathWatch:
         return ready
 
     def stop(self) -> None:
-        """Stop waiting."""
+        """Stop waiting; a second call does nothing."""
+        if self._stopped:
+            return
         self._stopped = True
         os.write(self._wake_writer, b"q")
         self._thread.join(timeout=1.0)
@@ -96,8 +100,8 @@ class DeathWatch:
             self._selector.unregister(fd)
             name = self._names.pop(pid, "")
         os.close(fd)
-        self._over = self._over or pid == self._root
-        if self._over:
+        self.over = self.over or pid == self._root
+        if self.over:
             return
         status, signal = status_of(code) if code is not None else (None, None)
         self._queue.put(Death(round(t, 4), pid, name, status, signal))

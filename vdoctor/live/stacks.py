@@ -26,9 +26,9 @@ class StackDumper:
     """`request` a dump, `take` it when it is there. One dump at a time; nothing here waits for a dump."""
 
     def __init__(self, now: Callable[[], float], py_spy: str | None = None) -> None:
-        """`now`: seconds since the launch; `py_spy`: its command, found by itself when None."""
+        """`now`: seconds since the launch; `py_spy`: its command, found by itself when None, not used when empty."""
         self._now = now
-        self._py_spy = py_spy if py_spy is not None else find_py_spy()
+        self._py_spy = (py_spy if py_spy is not None else find_py_spy()) or None
         self._queue: queue.SimpleQueue[Sample] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         #: why py-spy gave nothing: it is missing, or may not look

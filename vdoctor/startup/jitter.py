@@ -110,19 +110,23 @@ def longest(series: Sequence[Stats], holds: Callable[[Stats], bool]) -> list[Sta
 
 
 def _queue(series: Sequence[Stats]) -> dict[str, FactValue]:
-    """A queue that grew all through the last window or longer, up to now."""
+    """A queue that grew for a window and longer, up to now: a burst that stands in it does not grow."""
     start = len(series) - 1
-    low = series[-1].waiting
-    while start > 0 and series[start - 1].waiting <= low:
+    while start > 0 and series[start - 1].waiting <= series[start].waiting:
         start -= 1
-        low = series[start].waiting
+    while start < len(series) - 1 and series[start + 1].waiting == series[start].waiting:
+        start += 1
     first, last = series[start], series[-1]
-    if last.t - first.t < _WINDOW_S or last.waiting < 2 * first.waiting + 10:
+    growth, seconds = last.waiting - first.waiting, last.t - first.t
+    if seconds < _WINDOW_S or growth < first.waiting + 10:
+        return {}
+    middle = next(point for point in series[start:] if point.t >= first.t + seconds / 2)
+    if last.waiting - middle.waiting < growth / 4:
         return {}
     return {
         "queue.from": round(first.waiting),
         "queue.to": round(last.waiting),
-        "queue.seconds": round(last.t - first.t),
+        "queue.seconds": round(seconds),
         "queue.kv": round(statistics.fmean(point.kv for point in series[start:]), 1),
     }
 
