@@ -50,7 +50,9 @@ def report(*observations: Observation, log: str = LOADING) -> Report:
 
 def values(*observations: Observation, log: str = LOADING) -> dict[str, Any]:
     found = report(*observations, log=log).facts
-    return {name: fact.value for name, fact in found.items() if name.partition(".")[0] in ("exit", "shm", "host", "gpu")}
+    return {
+        name: fact.value for name, fact in found.items() if name.partition(".")[0] in ("exit", "shm", "host", "gpu")
+    }
 
 
 # who died first
@@ -64,13 +66,18 @@ def test_the_first_death_counts_and_the_log_gives_its_name() -> None:
 
 
 def test_of_two_at_one_moment_the_inner_one_was_first() -> None:
-    both = Sample(8.0, deaths=(Death(8.0, 12, "VLLM::EngineCore", 1), Death(8.0, 11, "VLLM::Worker_TP1", 137, "SIGKILL")))
+    both = Sample(
+        8.0, deaths=(Death(8.0, 12, "VLLM::EngineCore", 1), Death(8.0, 11, "VLLM::Worker_TP1", 137, "SIGKILL"))
+    )
     assert values(both, ENDED)["exit.first_dead"] == "Worker_TP1"
 
 
 def test_the_sampled_role_names_a_process_that_said_nothing() -> None:
     tree = (ProcessSample(30, 1, "pt_main_thread", "Worker_TP3"),)
-    assert values(host(1.0, tree=tree), died(8.0, 30, "pt_main_thread", 134, "SIGABRT"), ENDED)["exit.first_dead"] == "Worker_TP3"
+    assert (
+        values(host(1.0, tree=tree), died(8.0, 30, "pt_main_thread", 134, "SIGABRT"), ENDED)["exit.first_dead"]
+        == "Worker_TP3"
+    )
 
 
 @pytest.mark.parametrize(
@@ -154,14 +161,15 @@ def test_counters_here_say_nothing_about_a_container_started_by_a_client() -> No
 
 
 def test_shared_memory_counts_at_its_fullest_shortly_before() -> None:
-    samples = [
-        host(t, shm_used=used * GIB // 100, shm_total=GIB) for t, used in ((1, 99), (50, 40), (55, 97), (60, 2))
-    ]
+    samples = [host(t, shm_used=used * GIB // 100, shm_total=GIB) for t, used in ((1, 99), (50, 40), (55, 97), (60, 2))]
     assert values(*samples, Exit(61.0, 135, "SIGBUS"))["shm.used_share"] == pytest.approx(0.97, abs=0.001)
 
 
 def test_memory_is_told_with_limit_use_and_the_largest_process() -> None:
-    tree = (ProcessSample(10, 1, "python", "Worker_TP0", rss=9 * GIB), ProcessSample(12, 1, "cc1plus", "compiler", rss=GIB))
+    tree = (
+        ProcessSample(10, 1, "python", "Worker_TP0", rss=9 * GIB),
+        ProcessSample(12, 1, "cc1plus", "compiler", rss=GIB),
+    )
     facts = values(
         host(1.0, tree=tree, cgroup_used=11 * GIB, cgroup_limit=12 * GIB, available=3 * GIB),
         host(2.0, cgroup_used=4 * GIB, cgroup_limit=12 * GIB, available=5 * GIB),
@@ -201,7 +209,10 @@ KILLED = died(8.0, 11, "VLLM::Worker_TP1", 137, "SIGKILL")
         ((Exit(9.0, 134, "SIGABRT"),), ("proc.crashed", "certain")),
         ((Exit(9.0, 143, "SIGTERM"),), ("proc.terminated", "certain")),
         ((died(8.0, 11, "VLLM::Worker", 143, "SIGTERM"), ENDED), ("proc.terminated", "likely")),
-        ((Sample(5.0, xids=(Xid(1, 79),)), died(6.0, 11, "VLLM::Worker", 134, "SIGABRT"), ENDED), ("env.gpu-fault", "certain")),
+        (
+            (Sample(5.0, xids=(Xid(1, 79),)), died(6.0, 11, "VLLM::Worker", 134, "SIGABRT"), ENDED),
+            ("env.gpu-fault", "certain"),
+        ),
         ((Sample(5.0, (GpuSample(2, lost=True),)), ENDED), ("env.gpu-fault", "certain")),
         ((Exit(9.0, 1),), ("unknown.error", "possible")),
         # vLLM ends with 0 after the engine died while serving: a failure all the same.
@@ -219,7 +230,9 @@ def test_an_xid_that_is_mostly_the_programs_fault_is_none_of_the_gpu() -> None:
 def test_a_crash_shows_where_python_was() -> None:
     dump = 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x01 (most recent call first):\n  File "/x/site-packages/vllm/a.py", line 7 in load_it\n'
     found = report(Exit(9.0, 139, "SIGSEGV"), log=LOADING + dump).findings[0]
-    assert found.id == "proc.crashed" and "load_it (vllm/a.py:7)" in found.title["en"] and "load_it" in found.title["zh"]
+    assert (
+        found.id == "proc.crashed" and "load_it (vllm/a.py:7)" in found.title["en"] and "load_it" in found.title["zh"]
+    )
 
 
 def test_an_engine_that_died_is_told_while_the_server_lives_on() -> None:

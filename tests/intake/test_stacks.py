@@ -99,7 +99,7 @@ def test_the_thread_that_crashed_comes_first_wherever_it_was_printed() -> None:
 
 
 def test_the_last_dump_counts_and_prefixes_do_not_matter() -> None:
-    first = "Timeout (0:00:05)!\nThread 0x01 (most recent call first):\n  File \"/x/a.py\", line 1 in old\n\nINFO go on\n"
+    first = 'Timeout (0:00:05)!\nThread 0x01 (most recent call first):\n  File "/x/a.py", line 1 in old\n\nINFO go on\n'
     second = (
         "(EngineCore pid=9) Thread 0x02 [MainThread] (most recent call first):\n"
         '(EngineCore pid=9)   File "/x/site-packages/vllm/b.py", line 2 in new\n'

@@ -56,7 +56,11 @@ def test_who_cannot_be_asked_and_why(command: str, reason: str) -> None:
 
 
 def test_the_key_is_known_and_never_shown() -> None:
-    for one in (found("vllm serve m --api-key s3cret"), found("vllm serve m", VLLM_API_KEY="s3cret"), found("env VLLM_API_KEY=s3cret vllm serve m")):
+    for one in (
+        found("vllm serve m --api-key s3cret"),
+        found("vllm serve m", VLLM_API_KEY="s3cret"),
+        found("env VLLM_API_KEY=s3cret vllm serve m"),
+    ):
         assert isinstance(one, Endpoint)
         assert one.key == "s3cret"
         assert "s3cret" not in repr(one) + one.address

@@ -6,6 +6,7 @@ import hashlib
 import os
 import sys
 import threading
+from pathlib import Path
 
 
 def waits_for_lock() -> None:
@@ -17,7 +18,7 @@ def waits_for_lock() -> None:
 
 def reads_fifo(path: str) -> None:
     os.write(1, b"ready\n")
-    with open(path) as fifo:
+    with Path(path).open() as fifo:
         fifo.read()
 
 

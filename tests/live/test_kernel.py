@@ -39,9 +39,7 @@ def test_the_real_device_never_blocks() -> None:
     reader.close()
 
 
-def test_without_the_device_dmesg_is_asked_for_what_came_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_device_dmesg_is_asked_for_what_came_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = tmp_path / "dmesg"
     fake.write_text(f"#!/bin/sh\necho '[   50.100000] {KILLED}'\necho '[  200.100000] {KILLED}'\n")
     fake.chmod(0o755)

@@ -64,7 +64,10 @@ def test_the_time_left_goes_by_the_limit_of_the_cgroup() -> None:
 def test_the_gpu_with_the_least_room_is_told() -> None:
     drift = Drift()
     for used in (60, 66, 63):
-        rows = (GpuSample(0, memory_total=80 * GIB, memory_used=40 * GIB), GpuSample(1, memory_total=80 * GIB, memory_used=used * GIB))
+        rows = (
+            GpuSample(0, memory_total=80 * GIB, memory_used=40 * GIB),
+            GpuSample(1, memory_total=80 * GIB, memory_used=used * GIB),
+        )
         drift.feed(Sample(1.0, rows))
     facts = {name: fact.value for name, fact in drift.facts.items()}
     assert facts == {"gpu.tightest": 1, "gpu.headroom_gib": 14.0, "gpu.swing_gib": 6.0, "gpu.growth_gib": 3.0}

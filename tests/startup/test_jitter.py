@@ -51,6 +51,11 @@ def test_a_queue_that_grows_all_the_time() -> None:
     assert (facts["queue.from"], facts["queue.to"], facts["queue.seconds"], facts["queue.kv"]) == (0, 95, 190, 40.0)
 
 
+def test_a_few_served_in_between_do_not_hide_it() -> None:
+    facts = evaluate(series(30, waiting=lambda at: 4 * at - 3 * (at % 2)))
+    assert facts["queue.seconds"] >= 280
+
+
 @pytest.mark.parametrize(
     "waiting",
     [lambda at: 50, lambda at: 100 - at, lambda at: 60 if at % 4 else 0, lambda at: 0 if at < 26 else 40],
@@ -61,7 +66,9 @@ def test_other_queues_do_not_grow(waiting: Any) -> None:
 
 
 def test_preemptions_count_from_the_first_page_and_over_a_restart_of_the_counter() -> None:
-    facts = evaluate(series(10, preemptions=lambda at: [100, 100, 104, 109, 0, 3, 3, 3, 3, 3][at], running=lambda at: 4 + at))
+    facts = evaluate(
+        series(10, preemptions=lambda at: [100, 100, 104, 109, 0, 3, 3, 3, 3, 3][at], running=lambda at: 4 + at)
+    )
     assert (facts["kv.preempted"], facts["kv.preempted_running"]) == (12, 7)
 
 

@@ -84,10 +84,14 @@ def test_rates_and_means_come_from_the_growth_between_two_pages(new_names: bool)
 def test_counters_that_fall_are_those_of_a_new_server() -> None:
     counters = Counters()
     counters.feed(10.0, OLD)
-    assert counters.feed(20.0, OLD | {"vllm:generation_tokens_total": 1.0}) == Stats(20.0, 3.0, 5.0, 90.0, preemptions=7.0)
+    assert counters.feed(20.0, OLD | {"vllm:generation_tokens_total": 1.0}) == Stats(
+        20.0, 3.0, 5.0, 90.0, preemptions=7.0
+    )
 
 
-@pytest.mark.parametrize("page", [{}, {"vllm:num_requests_running": 1.0}, {**OLD, "vllm:gpu_cache_usage_perc": float("nan")}])
+@pytest.mark.parametrize(
+    "page", [{}, {"vllm:num_requests_running": 1.0}, {**OLD, "vllm:gpu_cache_usage_perc": float("nan")}]
+)
 def test_the_page_of_another_server_gives_nothing(page: dict[str, float]) -> None:
     assert Counters().feed(1.0, page) is None
 

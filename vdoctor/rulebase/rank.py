@@ -86,23 +86,26 @@ def _often_enough(hits: list[Hit]) -> list[Hit]:
 
 def rank(matches: list[Match]) -> list[Finding]:
     """Findings, best first. Explained rules and wrappers become symptoms of the one that explains them."""
-    roots, symptoms = _separate(matches)
+    roots, explained = _separate(matches)
+    symptoms = {
+        name: tuple(dict.fromkeys(other.rule.cause for other in reached)) for name, reached in explained.items()
+    }
     ordered = _order(roots)
     findings: list[Finding] = []
     for match in ordered:
         own = symptoms.get(match.rule.id, ())
         twin = next((at for at, f in enumerate(findings) if f.id == match.rule.cause), None)
         if twin is None:
-            findings.append(_finding(match, own))
+            findings.append(_finding(match, own, explained.get(match.rule.id, [])))
         else:
             together = tuple(dict.fromkeys(findings[twin].symptoms + own))
             findings[twin] = replace(findings[twin], symptoms=together)
     return findings
 
 
-def _separate(matches: list[Match]) -> tuple[list[Match], Mapping[str, tuple[str, ...]]]:
+def _separate(matches: list[Match]) -> tuple[list[Match], Mapping[str, list[Match]]]:
     """Which matches stand for themselves, and what each of them explains."""
-    explained: dict[str, tuple[str, ...]] = {}
+    explained: dict[str, list[Match]] = {}
     consequences: set[str] = set()
     ordered = _order(matches)
     for match in ordered:
@@ -110,7 +113,7 @@ def _separate(matches: list[Match]) -> tuple[list[Match], Mapping[str, tuple[str
             continue
         reached = _reached(match, ordered)
         consequences.update(other.rule.id for other in reached)
-        explained[match.rule.id] = tuple(dict.fromkeys(other.rule.cause for other in reached))
+        explained[match.rule.id] = reached
     kept = [match for match in matches if match.rule.id not in consequences]
     return kept, explained
 
@@ -166,8 +169,10 @@ def _order(matches: list[Match]) -> list[Match]:
     return sorted(matches, key=key)
 
 
-def _finding(match: Match, symptoms: tuple[str, ...]) -> Finding:
+def _finding(match: Match, symptoms: tuple[str, ...], explained: list[Match]) -> Finding:
     rule = match.rule
+    # A cause that was measured shows the lines of what it explains; a forecast has none.
+    shown = match.hits or (() if rule.preflight else tuple(hit for other in explained for hit in other.hits))
     first = match.hits[0] if match.hits else None
     step = first.step if first else None
     phase = (first.phase if first else None) or (rule.phases[0] if rule.phases else None)
@@ -182,7 +187,7 @@ def _finding(match: Match, symptoms: tuple[str, ...]) -> Finding:
         confidence=match.confidence,
         phase=phase,
         step=step,
-        evidence=_evidence(match.hits),
+        evidence=_evidence(shown),
         symptoms=symptoms,
         fixes=tuple(fix for spec in rule.fixes if (fix := build_fix(rule, spec, match.facts))),
         references=rule.references,

@@ -112,7 +112,8 @@ def longest(series: Sequence[Stats], holds: Callable[[Stats], bool]) -> list[Sta
 def _queue(series: Sequence[Stats]) -> dict[str, FactValue]:
     """A queue that grew for a window and longer, up to now: a burst that stands in it does not grow."""
     start = len(series) - 1
-    while start > 0 and series[start - 1].waiting <= series[start].waiting:
+    # A few that were served in between do not count.
+    while start > 0 and series[start - 1].waiting <= series[start].waiting * 1.1 + 2:
         start -= 1
     while start < len(series) - 1 and series[start + 1].waiting == series[start].waiting:
         start += 1
