@@ -14,6 +14,7 @@ from vdoctor.errors import UserError
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.live.session import Recorder, Session, is_session
 from vdoctor.model import (
+    Death,
     Exit,
     Fact,
     GpuProcess,
@@ -95,6 +96,8 @@ SAMPLES = st.builds(
     ).map(tuple),
     st.none() | st.dictionaries(st.text(max_size=5), st.floats(-1e9, 1e9), max_size=2),
     st.none() | st.integers(0, 599),
+    st.lists(st.builds(Death, TIMES, FEW, st.text(max_size=5), NUMBERS, WORDS), max_size=2).map(tuple),
+    st.lists(st.text(max_size=9), max_size=2).map(tuple),
 )
 CHUNKS = st.tuples(
     TIMES, st.binary(max_size=30) | st.text(max_size=20).map(str.encode) | st.sampled_from([b"a\r", b"\nb", b"\r\n"])
