@@ -23,7 +23,7 @@ pytestmark = pytest.mark.vllm
 
 #: Twenty blocks hold some 2,500 tokens: three of these answers at once.
 OPTIONS = (
-    *("--max-model-len", "1024", "--enforce-eager", "--num-gpu-blocks-override", "20"),
+    *("--max-model-len", "1024", "--num-gpu-blocks-override", "20"),
     *("--no-enable-prefix-caching", "--disable-uvicorn-access-log"),
 )
 CLIENTS, LOAD_S, TOKENS = 24, 45.0, 900
