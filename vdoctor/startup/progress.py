@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdoctor.model import Event, HostSample, Motion, Sample, phase_of
+from vdoctor.model import Event, HostSample, Motion, Sample, Stack, phase_of
 from vdoctor.startup import patience as limits
 from vdoctor.startup.gpus import GpuPulse
 from vdoctor.startup.heartbeat import Heartbeats
@@ -32,6 +32,8 @@ _LAST_WORDS = 30.0
 _EARLY = 60.0
 #: So much from the network is more than chatter, in bytes.
 _NETWORK = 64 << 10
+#: Of each thread the innermost functions tell where it waits.
+_FRAMES = 16
 #: Names of processes that are remembered.
 _TITLES = 1000
 _AT_WORK = ("runtime.ready", "runtime.serving")
@@ -59,8 +61,19 @@ class Progress:
         self._step_at = 0.0
         self._named: set[int] = set()
         self._is_remote = False
+        self._stacks: tuple[Stack, ...] = ()
         self._stall: Motion | None = None
         self._stall_over: float | None = None
+
+    @property
+    def step(self) -> str | None:
+        """The step that the server had come to at the last line."""
+        return self._step
+
+    @property
+    def is_measured(self) -> bool:
+        """The processes were seen."""
+        return self._measured is not None
 
     # ------------------------------------------------------------------ feeding
 
@@ -94,6 +107,7 @@ class Progress:
     def sample(self, sample: Sample) -> None:
         """Take a measurement."""
         self._advance(sample.t)
+        self._stacks = sample.stacks or self._stacks
         self._gpus.feed(self._clock, sample.gpus, set(self._tree.pulses))
         self._serving.sample(sample, self._clock, self._heartbeats.requests)
         if sample.host is not None and sample.host.tree:
@@ -106,6 +120,8 @@ class Progress:
                 self._stall, self._stall_over = now, None
             elif self._stall is not None and self._stall_over is None:
                 self._stall_over = self._clock
+            if self._stall is None:
+                self._stacks = ()
 
     def _advance(self, t: float) -> None:
         # The clock of all marks: it does not count the time in which nobody looked.
@@ -130,7 +146,17 @@ class Progress:
         if asked and self._stall is not None:
             if self._stall_over is None or self._clock - self._stall_over <= _LAST_WORDS:
                 return self._stall
-        return self.verdict()
+        now = self.verdict()
+        wanted = ("stalled", "slow") if asked else ("stalled",)
+        return now if now is not None and now.state in wanted else None
+
+    @property
+    def frames(self) -> str:
+        """Function names of the processes that are stuck, innermost first, one a line; empty when none were taken."""
+        culprit = self._stall.pid if self._stall else None
+        own = [stack for stack in self._stacks if stack.pid == culprit] or list(self._stacks)
+        names = (frame.partition(" ")[0] for stack in own for frame in reversed(stack.frames[-_FRAMES:]))
+        return "\n".join(dict.fromkeys(names))
 
     # ------------------------------------------------------------------ what is seen
 

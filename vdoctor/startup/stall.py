@@ -19,8 +19,8 @@ _FILE_LOCK = re.compile(r"flock|posix_lock|locks_lock|fcntl_setlk|hrtimer_nanosl
 _LOCK = re.compile(r"futex|" + _FILE_LOCK.pattern)
 #: Steps in which files come from the hub: configuration first, weights later.
 HUB_STEPS = (None, "launch.config", "launch.engine_start", "weight_load.download", "weight_load.init")
-#: Little memory left: of the host in bytes, of a limit as a share. What a process maps counts in both.
-_AVAILABLE, _LIMIT, _RESIDENT = 256 << 20, 0.97, 0.9
+#: Little memory left: of the host in bytes, of a limit as a share (what the kernel can drop is not counted).
+_AVAILABLE, _LIMIT = 256 << 20, 0.97
 
 #: One compiler follows the other with the work of their parent in between.
 _BETWEEN_COMPILERS = 5.0
@@ -35,13 +35,12 @@ class Cause(NamedTuple):
 
 
 def is_short_of_memory(host: HostSample | None) -> bool:
-    """The limit of the group or the memory of the host is used up, by the processes and not by the page cache alone."""
+    """The limit of the control group or the memory of the host is used up."""
     if host is None:
         return False
     if host.available is not None and host.available < _AVAILABLE:
         return True
-    limit = host.cgroup_limit
-    return bool(limit) and (host.cgroup_used or 0) >= _LIMIT * (limit or 0) and host.rss >= _RESIDENT * (limit or 0)
+    return bool(host.cgroup_limit) and (host.cgroup_used or 0) >= _LIMIT * (host.cgroup_limit or 0)
 
 
 def idle_cause(tree: Tree, step: str | None, host: HostSample | None, hub: bool, broadcast: bool) -> Cause:
