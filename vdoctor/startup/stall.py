@@ -22,6 +22,8 @@ HUB_STEPS = (None, "launch.config", "launch.engine_start", "weight_load.download
 #: Little memory left: of the host in bytes, of a limit as a share (what the kernel can drop is not counted).
 _AVAILABLE, _LIMIT = 256 << 20, 0.97
 
+#: Bytes a second that are more than the pages of a program.
+_READS = 1e6
 #: One compiler follows the other with the work of their parent in between.
 _BETWEEN_COMPILERS = 5.0
 
@@ -111,13 +113,14 @@ def doing(tree: Tree, now: float, step: str | None, downloads: bool) -> str:
         return "compiling"
     if downloads:
         return "downloading"
-    rates = [p.read_rate for p in tree.pulses.values()]
-    phase = phase_of(step) if step else "launch"
-    if phase == "weight_load" and (step == "weight_load.read" or max(rates, default=0.0) >= 1e6):
+    shares = [p.share for p in tree.working()]
+    busy = any((share or 0.0) >= BUSY for share in shares)
+    reads = max((p.read_rate for p in tree.pulses.values()), default=0.0)
+    grows = step == "weight_load.read" and any(p.growth_rate for p in tree.deepest())
+    if step is not None and phase_of(step) == "weight_load" and (reads >= _READS or grows):
         return "reading"
     if step == "graph_capture.capture":
         return "capturing"
-    shares = [p.share for p in tree.working()]
     if any(share is None for share in shares):
         return "starting"
-    return "computing" if any((share or 0.0) >= BUSY for share in shares) else "waiting"
+    return "computing" if busy else "reading" if step == "weight_load.read" and reads else "waiting"

@@ -73,7 +73,8 @@ class Tree:
 
     def name(self, pulse: Pulse) -> str:
         """Its role, else its name in the log, else what the system calls it."""
-        return pulse.role or self.titles.get(pulse.pid) or pulse.sample.name
+        own = None if self._is_aside(pulse.pid) else pulse.role
+        return own or self.titles.get(pulse.pid) or pulse.sample.name
 
     def ancestors(self, pid: int) -> list[int]:
         """From its parent upwards, inside the tree."""
