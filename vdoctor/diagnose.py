@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vdoctor.facts.derive import derive
+from vdoctor.facts.derive import derive, generation
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.log import LogFacts
 from vdoctor.facts.motion import motion_facts, needs_hub
@@ -140,8 +140,7 @@ class Examination:
         verdict = self._verdict(findings)
         if verdict == "failed" and not any(self._is_shown(f) for f in findings):
             findings = self._with_unknown(findings)
-        stopped = self.exit is not None and self.exit.asked is not None
-        if verdict in ("incomplete", "stalled") and not stopped:
+        if verdict in ("incomplete", "stalled") and self._may_guess():
             extra = self._ends(findings, facts)
             # A stall says more than a remark of the same name.
             told = {finding.id for finding in extra}
@@ -162,7 +161,7 @@ class Examination:
             phases=self.timeline.phases(),
             facts=facts,
             elapsed=self.exit.t if self.exit is not None else self.timeline.now,
-            generation=self._generation(facts),
+            generation=generation(facts, self.timeline.v2_runner_seen),
             command=tuple(commands.print_words(launch)) if launch else None,
             memory=self._ledger.memory(facts),
             looks_like=self._stranger.guess() if verdict == "not_vllm" else None,
@@ -279,6 +278,14 @@ class Examination:
         rest = [f for f in findings if not self._is_wrapper(f)]
         return [replace(unknown, symptoms=symptoms), *rest]
 
+    def _may_guess(self) -> bool:
+        """Nobody ended it on purpose, or because it stood still; and nobody saw what it does or waits for."""
+        asked = self.exit is not None and self.exit.asked is not None
+        motion = self.motion
+        if motion is not None and (motion.kind not in (None, "unknown") or motion.doing not in (None, "waiting")):
+            return False
+        return not asked or self._is_stalled()
+
     def _ends(self, findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         """A log that just stops: what hangs most often at this point."""
         matches = ends.matches(self._rules, self.timeline.furthest, self.timeline.last_marker, facts)
@@ -300,12 +307,6 @@ class Examination:
         if step is None:
             return (first.phase, first.step) if first else (None, None)
         return phase_of(step), step
-
-    def _generation(self, facts: Facts) -> str | None:
-        if self.timeline.v2_runner_seen:
-            return "v1-mrv2"
-        fact = facts.get("vllm.generation")
-        return str(fact.value) if fact else None
 
 
 def diagnose(

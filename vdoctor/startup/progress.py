@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vdoctor.model import Event, HostSample, Motion, Sample, Stack, phase_of
 from vdoctor.startup import patience as limits
+from vdoctor.startup.frames import innermost
 from vdoctor.startup.gpus import GpuPulse
 from vdoctor.startup.heartbeat import Heartbeats
 from vdoctor.startup.pace import Meter, Progressed
@@ -32,8 +33,6 @@ _LAST_WORDS = 30.0
 _EARLY = 60.0
 #: So much from the network is more than chatter, in bytes.
 _NETWORK = 64 << 10
-#: Of each thread the innermost functions tell where it waits.
-_FRAMES = 16
 #: Names of processes that are remembered.
 _TITLES = 1000
 _AT_WORK = ("runtime.ready", "runtime.serving")
@@ -153,10 +152,7 @@ class Progress:
     @property
     def frames(self) -> str:
         """Function names of the processes that are stuck, innermost first, one a line; empty when none were taken."""
-        culprit = self._stall.pid if self._stall else None
-        own = [stack for stack in self._stacks if stack.pid == culprit] or list(self._stacks)
-        names = (frame.partition(" ")[0] for stack in own for frame in reversed(stack.frames[-_FRAMES:]))
-        return "\n".join(dict.fromkeys(names))
+        return innermost(self._stacks, self._stall.pid if self._stall else None)
 
     # ------------------------------------------------------------------ what is seen
 
@@ -185,6 +181,8 @@ class Progress:
 
     def _by_lines(self) -> Motion:
         """Without a view of the processes: silence alone never proves a stall."""
+        if self._step in _AT_WORK:
+            return Motion(self._t, "progressing", self._step, 0.0, doing="serving")
         quiet = self._clock - (self._line_at or 0.0)
         state = "slow" if quiet >= self._limit().long else "progressing"
         return Motion(self._t, state, self._step, quiet, percent=self._bar.percent, eta=self._eta())  # type: ignore[arg-type]
@@ -209,7 +207,7 @@ class Progress:
         """A server that is ready: only requests at hand of which nothing comes can be a stall."""
         quiet, limit = self._serving.quiet_for(self._clock), self._limit()
         if quiet is None:
-            return Motion(self._t, "progressing", self._step, 0.0, doing="serving")
+            return self._deaf() or Motion(self._t, "progressing", self._step, 0.0, doing="serving")
         behind = limits.BEHIND_SERVING if self._stall_after is None else self._stall_after
         if standing := self._group(quiet, behind, limit.spin):
             return self._standing(standing, quiet)
@@ -218,6 +216,17 @@ class Progress:
             return self._all_idle(min(quiet, idle))
         state = "slow" if quiet >= limit.long else "progressing"
         return Motion(self._t, state, self._step, quiet, doing="serving")  # type: ignore[arg-type]
+
+    def _deaf(self) -> Motion | None:
+        """A front end that answered before and no longer does, without being busy."""
+        front = self._tree.front
+        if front is None or self._serving.deaf_since is None:
+            return None
+        silent = self._clock - max(self._serving.deaf_since, front.busy_at)
+        if silent < self._limit().idle:
+            return None
+        waiting = tuple(name for _, name in self._tree.named(front))
+        return self._stalled(Cause("unknown", front), silent, waiting)
 
     def _starting(self) -> Motion:
         limit = self._limit()
@@ -255,6 +264,9 @@ class Progress:
     def _all_idle(self, idle: float) -> Motion:
         broadcast = self._heartbeats.broadcast_wait
         cause = idle_cause(self._tree, self._step, self._host, self.hub, broadcast)
+        if self._tree.groups() and self._gpus.full_for(self._clock) >= idle:
+            # The ranks sleep until their GPUs are done, and these wait for each other.
+            cause = Cause("collective", None)
         waiting = self._tree.named(cause.pulse) if cause.pulse else self._tree.named(None)
         return self._stalled(cause, idle, tuple(name for _, name in waiting))
 

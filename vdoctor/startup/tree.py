@@ -54,7 +54,7 @@ class Tree:
 
     def _note_change(self, t: float, pid: int) -> None:
         self.changed_at = t
-        if len(self.ever) < _KEPT:
+        if len(self.ever) < _KEPT and not self.pulses[pid].is_compiler:
             self.ever.add(pid)
 
     # ------------------------------------------------------------------ who
@@ -70,6 +70,14 @@ class Tree:
         return any(
             p.is_worker or p.is_engine or p.sample.name.startswith(("vllm", "VLLM")) for p in self.pulses.values()
         )
+
+    @property
+    def front(self) -> Pulse | None:
+        """The API server."""
+        for pulse in self.pulses.values():
+            if self.name(pulse).startswith(("APIServer", "ApiServer", "vllm")):
+                return pulse
+        return None
 
     def name(self, pulse: Pulse) -> str:
         """Its role, else its name in the log, else what the system calls it."""
