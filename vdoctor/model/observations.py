@@ -84,7 +84,8 @@ class GpuSample:
     """One GPU at one moment; memory in bytes, utilisation in percent; None = not supported or not asked now.
 
     `power` in watts, PCIe rates in bytes per second, `throttle` holds NVML's names of the clock reasons that slow the
-    GPU down, `ecc_errors` counts uncorrected ones, `lost`: it answered before and no longer does. `unified`: the GPU
+    GPU down, `ecc_errors` counts uncorrected ones, `lost`: it answered before and no longer does, and
+    `fault` is the driver's word for that. `unified`: the GPU
     has no memory of its own (GB10, Jetson), and the figures are those of the system's. What used, free and total leave
     over is reserved by the driver.
     """
@@ -103,6 +104,7 @@ class GpuSample:
     ecc_errors: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
     lost: bool = False
+    fault: str | None = None
     unified: bool = False
 
 
