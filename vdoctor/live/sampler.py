@@ -39,6 +39,7 @@ class Sampler:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._host = Host(pid)
+        self._sampled = threading.Event()
         self._threads = [
             threading.Thread(target=loop, name=f"vdoctor-{name}", daemon=True)
             for name, loop in (("host", self._watch_host), ("gpu", self._watch_gpus))
@@ -59,8 +60,10 @@ class Sampler:
     def stop(self) -> None:
         """Stop measuring; the last sample tells what the control group counted. What hangs is left behind."""
         self._stop.set()
-        for thread in self._threads:
-            thread.join(timeout=_STOP_SECONDS)
+        host, _ = self._threads
+        host.join(_STOP_SECONDS)
+        # Not the end of the thread: it may still wait for the driver to let go of its events.
+        self._sampled.wait(_STOP_SECONDS)
 
     def _put(self, sample: Sample) -> None:
         """The time is taken here: samples of two threads come in order, and one that blocked is as old as its answer."""
@@ -81,6 +84,12 @@ class Sampler:
         self._host.close()
 
     def _watch_gpus(self) -> None:
+        try:
+            self._sample_gpus()
+        finally:
+            self._sampled.set()
+
+    def _sample_gpus(self) -> None:
         # The child's own environment: an `env` or a shell in front of the server may change it later.
         env = procfs.environ(self._pid)
         source = open_gpus(self._interval, env)
@@ -102,6 +111,7 @@ class Sampler:
                 self._put(Sample(0.0, gpus))
                 last, told = gpus, begun
             self._stop.wait(max(_LEAST_PAUSE, self._interval - (time.monotonic() - begun)))
+        self._sampled.set()
         if listener is not None:
             listener.join(2 * _XID_MILLISECONDS / 1000)
             if listener.is_alive():

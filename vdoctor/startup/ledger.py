@@ -206,7 +206,7 @@ class Ledger:
         ready, end = self._end("runtime.ready", first=True), meter.last_time()
         if ready is None or end is None:
             return None
-        return min(ready + _SETTLED_SECONDS, end)
+        return min(ready + _SETTLED_SECONDS, max(end, ready))
 
     def _before(self, meter: Meter) -> int | None:
         """In use before the server touched the GPU: at its first line, or during its imports."""

@@ -8,8 +8,8 @@ from vdoctor.model import GpuProcess, GpuSample
 
 #: More changes than a start-up makes; of more, every second one is dropped.
 _MOST_POINTS = 40_000
-#: A value holds for so long, in seconds, and after the end of a step its last one may come so late.
-_LATE = 1.5
+#: A value holds for so long, in seconds: unchanged ones come once a second.
+_HOLDS = 1.5
 
 
 class Meter:
@@ -59,9 +59,9 @@ class Meter:
         if len(self._times) > _MOST_POINTS:
             del self._times[1:-1:2], self._used[1:-1:2]
 
-    def _late(self) -> float:
+    def _holds(self) -> float:
         """How old a value may be: a recording may have been made every few seconds."""
-        return max(_LATE, 2 * self._step)
+        return max(_HOLDS, 2 * self._step)
 
     def last_time(self) -> float | None:
         """The moment of the last measurement that was kept."""
@@ -77,12 +77,12 @@ class Meter:
         if place < 0:
             return None
         same = place + 1 < len(self._times) and self._used[place + 1] == self._used[place]
-        return self._used[place] if same or t <= self._times[place] + self._late() else None
+        return self._used[place] if same or t <= self._times[place] + self._holds() else None
 
     def end(self, t: float) -> int | None:
-        """In use when a step had ended at `t`: the first value after it, when it came soon."""
+        """In use when a step had ended at `t`: the first value after it where that is the very next measurement."""
         place = bisect_left(self._times, t)
-        if place < len(self._times) and self._times[place] <= t + self._late():
+        if place < len(self._times) and self._times[place] <= t + 1.25 * self._step:
             return self._used[place]
         return self.at(t)
 
