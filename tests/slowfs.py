@@ -114,7 +114,7 @@ def _libc() -> ctypes.CDLL:
 
 def may_mount() -> bool:
     """Whether this process may make such a file system."""
-    return os.path.exists("/dev/fuse") and os.geteuid() == 0 and _mount_trial()
+    return Path("/dev/fuse").exists() and os.geteuid() == 0 and _mount_trial()
 
 
 def _mount_trial() -> bool:

@@ -77,14 +77,12 @@ class Examination:
         self._motion = Progress(stall_after)
         self._ticket_facts = TicketFacts()
         self._outcome = Outcome()
-        self._ledger = Ledger()
         self._stranger = Stranger()
         self._starts = 0
         self._start_line = 0
         self.timeline = Timeline()
+        self.ledger = Ledger(self.timeline)
         self.exit: Exit | None = None
-
-    # ------------------------------------------------------------------ observations
 
     def feed(self, observations: Iterable[Observation]) -> list[Event]:
         """Take the next observations in order; returns the events read from them."""
@@ -97,7 +95,7 @@ class Examination:
                     if observation.arrived is not None:
                         self._motion.line(event, observation.arrived, self.timeline.furthest)
             elif isinstance(observation, Sample):
-                self._ledger.feed(observation)
+                self.ledger.feed(observation)
                 if self._motion.step != self.timeline.furthest or not self._motion.is_measured:
                     self._motion.hub = needs_hub(self.launch(), self._options)
                 self._motion.sample(observation)
@@ -163,7 +161,7 @@ class Examination:
             elapsed=self.exit.t if self.exit is not None else self.timeline.now,
             generation=generation(facts, self.timeline.v2_runner_seen),
             command=tuple(commands.print_words(launch)) if launch else None,
-            memory=self._ledger.memory(facts),
+            memory=self.ledger.memory(facts),
             looks_like=self._stranger.guess() if verdict == "not_vllm" else None,
             exit=self.exit,
             motion=self.motion,
@@ -182,7 +180,8 @@ class Examination:
 
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
-        facts = together(self._ticket_facts.facts, asked, self._log_facts.facts) | self._progress.facts
+        said = together(self._ticket_facts.facts, asked, self._log_facts.facts)
+        facts = self.ledger.facts() | said | self._progress.facts
         facts.update(motion_facts(self.motion, self._motion.frames))
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:

@@ -282,6 +282,26 @@ def test_hub_that_sends_to_the_network_alone_is_no_stall() -> None:
     assert (bench.motion.state, bench.motion.doing) == ("slow", "downloading")
 
 
+def test_bytes_that_drip_into_the_connection_are_a_download_though_no_file_grows() -> None:
+    bench = Bench(*ONE, hub=True)
+    bench.enter("weight_load.init")
+    for second in range(300):
+        bench.host = {"net_received": 0, "downloading": 0, "tcp_received": 500 * (second // 5)}
+        bench.run(1)
+        assert bench.motion.state != "stalled"
+    assert (bench.motion.state, bench.motion.doing) == ("slow", "downloading")
+    assert bench.motion.rate == pytest.approx(100, rel=0.4)
+
+
+def test_other_traffic_of_the_machine_does_not_hide_a_silent_hub() -> None:
+    bench = Bench("APIServer", hub=True)
+    bench.enter("launch.config")
+    for second in range(70):
+        bench.host = {"net_received": second * 10_000_000, "tcp_received": 300}
+        bench.run(1)
+    assert stalled(bench).kind == "download"
+
+
 def test_file_that_grows_is_a_download_on_its_way() -> None:
     bench = Bench(*ONE, hub=True)
     bench.enter("weight_load.download")

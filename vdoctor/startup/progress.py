@@ -7,7 +7,7 @@ from vdoctor.startup import patience as limits
 from vdoctor.startup.frames import innermost
 from vdoctor.startup.gpus import GpuPulse
 from vdoctor.startup.heartbeat import Heartbeats
-from vdoctor.startup.pace import Meter, Progressed
+from vdoctor.startup.pace import Meter, Network, Progressed
 from vdoctor.startup.pulse import Pulse
 from vdoctor.startup.serving import Serving
 from vdoctor.startup.stall import (
@@ -31,8 +31,6 @@ _STALE = 15.0
 _LAST_WORDS = 30.0
 #: A server is slow in reading or downloading only after so many seconds of it.
 _EARLY = 60.0
-#: So much from the network is more than chatter, in bytes.
-_NETWORK = 64 << 10
 #: Names of processes that are remembered.
 _TITLES = 1000
 _AT_WORK = ("runtime.ready", "runtime.serving")
@@ -51,7 +49,7 @@ class Progress:
         self._heartbeats = Heartbeats()
         self._serving = Serving()
         self._bar = Progressed()
-        self._download, self._network = Meter(), Meter(_NETWORK)
+        self._download, self._network = Meter(), Network()
         self._t = self._clock = 0.0
         self._measured: float | None = None
         self._host: HostSample | None = None
@@ -113,7 +111,7 @@ class Progress:
             self._measured, self._host = self._clock, sample.host
             self._tree.feed(self._clock, sample.host)
             self._download.feed(self._clock, sample.host.downloading)
-            self._network.feed(self._clock, sample.host.net_received)
+            self._network.feed(self._clock, sample.host)
             now = self.verdict()
             if now is not None and now.state == "stalled":
                 self._stall, self._stall_over = now, None
@@ -308,7 +306,8 @@ class Progress:
             return True
         if not self.hub or self._step not in HUB_STEPS or self._network.rate <= 0:
             return False
-        return self._step == "weight_load.download" or bool(self._host and self._host.downloading)
+        unfinished = bool(self._host and self._host.downloading)
+        return self._network.is_own or unfinished or self._step == "weight_load.download"
 
     def _rate(self, what: str) -> float | None:
         if what == "downloading":
