@@ -157,7 +157,6 @@ class HostSample:
     cpu_seconds: float
     tree: tuple[ProcessSample, ...] = ()
     net_received: int | None = None
-    tcp_received: int | None = None
     downloading: int | None = None
     page_cache: int | None = None
     available: int | None = None
@@ -167,6 +166,7 @@ class HostSample:
     cgroup_limit: int | None = None
     oom_kills: int | None = None
     disk_free: Mapping[str, int] = field(default_factory=dict)
+    tcp_received: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
