@@ -48,7 +48,9 @@ def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Repo
     session = Session(folder)
     words = [*(f"{k}={v}" for k, v in session.env.items()), *session.command]
     launch = parse(words) if words else None
-    examination = Examination(rules, options, launch, session.facts)
+    stall_after = session.facts.get("watch.stall_after")
+    seconds = float(stall_after.value) if stall_after and isinstance(stall_after.value, int | float) else None
+    examination = Examination(rules, options, launch, session.facts, seconds)
     examination.feed(session.observations())
     return examination.report(Source("session", str(folder), session.lines, session.bytes))
 

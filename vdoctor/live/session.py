@@ -157,7 +157,7 @@ class Session:
                 yield from splitter.close(t)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise UserError(f"{self.folder}: is damaged: {error}") from None
-        self.lines, self.bytes = splitter.lines, splitter.bytes
+        self.lines, self.bytes = splitter.lines, splitter.size
 
     def _skips(self) -> Iterator[Range]:
         for entry in self._entries("skip"):

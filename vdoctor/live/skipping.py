@@ -29,7 +29,7 @@ class SkippingSplitter:
         return self._splitter.lines + self._skipped_lines
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """Bytes so far, skipped ones included."""
         return self._splitter.bytes + self.skipped + self._passed
 

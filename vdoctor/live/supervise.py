@@ -127,13 +127,10 @@ class Supervisor:
                 self._record(self._merger.close(), t)
             except BaseException:
                 # The observer failed: nothing may stay behind.
-                self._abandon()
+                self._end_all()
                 raise
         finally:
-            self._signals.close()
-            self._link.close()
-            with contextlib.suppress(ChildProcessError):
-                os.waitpid(self._keeper, 0)
+            self._close()
         code = self._gone.number if self._gone else self._end_orphans()
         self._pid = 0
         status, name = status_of(code)
@@ -151,6 +148,11 @@ class Supervisor:
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
             self._send(signal.SIGTERM)
+
+    @property
+    def asked(self) -> str | None:
+        """The signal by which the user ended it."""
+        return self._signals.asked
 
     def now(self) -> float:
         """Seconds since the launch."""
@@ -269,7 +271,20 @@ class Supervisor:
         if data:
             self._observer.output(t, data)
 
-    def _abandon(self) -> None:
+    def abandon(self) -> None:
+        """Instead of `follow`: end what was started."""
+        try:
+            self._end_all()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        self._signals.close()
+        self._link.close()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._keeper, 0)
+
+    def _end_all(self) -> None:
         """End everything without an observer."""
         end = time.monotonic() + _END_GRACE
         self._tell(Message(Kind.END))

@@ -79,7 +79,7 @@ class Watcher:
         self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
         self._rate: float = _FIRST_RATE
         self._lost = 0
-        self._told_failure = False
+        self.told_failure = False
         self.feed: Feed | None = None
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Exit:
@@ -111,14 +111,14 @@ class Watcher:
 
     def report(self, name: str) -> Report:
         """The report on what was seen so far."""
-        source = Source("live", name, self._splitter.lines, self._splitter.bytes)
+        source = Source("live", name, self._splitter.lines, self._splitter.size)
         report = self.examination.report(source)
         return replace(report, facts={**report.facts, **self.facts}) if self.facts else report
 
     @property
     def motion(self) -> Motion | None:
         """Whether the start moves, as the examination sees it now."""
-        return None
+        return self.examination.motion
 
     @property
     def behind(self) -> bool:
@@ -248,6 +248,6 @@ class Watcher:
                 self.recorder.fact(name, self.facts[name])
 
     def _warn(self) -> None:
-        if self.recorder is not None and self.recorder.failed is not None and not self._told_failure:
-            self._told_failure = True
+        if self.recorder is not None and self.recorder.failed is not None and not self.told_failure:
+            self.told_failure = True
             self.on_record_failed(self.recorder.failed)
