@@ -24,6 +24,9 @@ WORDS = (b"rror", b"ERROR", b"raceback", b"WARN", b"CRITICAL", b"FATAL", b"atal 
 
 #: Output waits in pieces of at most this size.
 _PIECE = 1 << 16
+#: So many bytes are searched for words each time that something has to go; the child would wait for more. At some
+#: hundred MB a second that is only a part.
+_SEARCHED = 1 << 20
 
 
 @dataclass(slots=True)
@@ -104,9 +107,14 @@ class Backlog:
         """Thin out until no more than about `limit` bytes wait."""
         kept: list[Item] = []
         last = len(self._items) - 1
+        step = max(1.0, self.waiting / _SEARCHED)
+        turn = 0.0
         for number, item in enumerate(self._items):
             if isinstance(item, Output) and not item.sifted and 0 < number < last:
-                kept += self._sift(item)
+                turn += 1
+                search = turn >= step
+                turn -= step if search else 0
+                kept += self._sift(item, search)
             else:
                 kept.append(item)
         self._replace(kept)
@@ -117,14 +125,15 @@ class Backlog:
         self._items = deque(items)
         self.waiting = sum(len(item.data) for item in items if isinstance(item, Output))
 
-    def _sift(self, item: Output) -> list[Item]:
-        """Its first and last line, and the surroundings of lines with words; the rest as gaps."""
+    def _sift(self, item: Output, search: bool) -> list[Item]:
+        """Its first and last line and, when there is time to `search`, what is around words; the rest as gaps."""
         data = item.data
         first, last = _first_end(data), _last_end(data)
         if last <= first:
             item.sifted = True
             return [item]
-        keep = [(0, first), *self._wanted(data, first, last), (last, len(data))]
+        wanted = self._wanted(data, first, last) if search else []
+        keep = [(0, first), *wanted, (last, len(data))]
         found: list[Item] = []
         at = 0
         for begin, end in keep:
@@ -154,9 +163,11 @@ class Backlog:
     def _spots(self, data: bytes) -> Iterable[int]:
         """Offsets of words, ascending."""
         if self._automaton is None:
-            from ahocorasick_rs import BytesAhoCorasick
+            from ahocorasick_rs import BytesAhoCorasick, Implementation
 
-            self._automaton = BytesAhoCorasick(list(dict.fromkeys((*WORDS, *self._words()))))
+            words = list(dict.fromkeys((*WORDS, *self._words())))
+            # Twice as fast as the automaton that is chosen for so many words, for a few MB.
+            self._automaton = BytesAhoCorasick(words, implementation=Implementation.DFA)
         return [start for _, start, _ in self._automaton.find_matches_as_indexes(data)]  # type: ignore[attr-defined]
 
 

@@ -82,8 +82,8 @@ class Link:
         except OSError as error:
             raise Closed from error
 
-    def receive(self) -> Iterator[Message]:
-        """The whole messages that are there. Raises Closed at the end, after the last message."""
+    def receive(self, most: int = 1 << 30) -> Iterator[Message]:
+        """The whole messages that are there, at most so many. Raises Closed at the end, after the last message."""
         ended = False
         try:
             data = self._socket.recv(1 << 18)
@@ -93,13 +93,14 @@ class Link:
             pass
         except OSError:
             ended = True
-        yield from self._parsed()
+        yield from self._parsed(most)
         if ended:
             raise Closed
 
-    def _parsed(self) -> list[Message]:
-        messages, at = [], 0
-        while len(self._in) - at >= _HEADER.size:
+    def _parsed(self, most: int) -> list[Message]:
+        messages: list[Message] = []
+        at = 0
+        while len(messages) < most and len(self._in) - at >= _HEADER.size:
             code, stream, t, number = _HEADER.unpack_from(self._in, at)
             kind = Kind(code)
             size = number if kind in _WITH_TEXT else 0

@@ -80,17 +80,17 @@ class Supervisor:
 
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start the child; its output is passed on from now on. Raises CannotStart."""
-        self._start(start_child(list(argv), dict(env)), 2)
+        self._start(lambda: start_child(list(argv), dict(env)), 2)
 
     def start_input(self) -> None:
         """Pass standard input on, in place of a child's output."""
-        self._start(Inlet, 1)
+        self._start(lambda: Inlet, 1)
 
-    def _start(self, start: Callable[[], Child | Inlet], streams: int) -> None:
+    def _start(self, prepare: Callable[[], Callable[[], Child | Inlet]], streams: int) -> None:
         self._signals.open()
         try:
             become_subreaper()
-            self._keeper, self._link, self._ring = fork_keeper(start, quiet=self._quiet)
+            self._keeper, self._link, self._ring = fork_keeper(prepare(), quiet=self._quiet)
             first = self._first()
         except BaseException:
             self._signals.close()
@@ -109,12 +109,13 @@ class Supervisor:
             while True:
                 selector.select()
                 try:
-                    for message in self._link.receive():
-                        if message.kind is Kind.STARTED:
-                            return message
-                        raise CannotStart(message.stream, message.text.decode("utf-8", "replace"))
+                    message = next(self._link.receive(1), None)
                 except Closed:
                     raise OSError("the process that starts the command ended") from None
+                if message is not None and message.kind is Kind.STARTED:
+                    return message
+                if message is not None:
+                    raise CannotStart(message.stream, message.text.decode("utf-8", "replace"))
 
     def follow(self, observer: Observer, *, tick: float = 0.1) -> Exit:
         """Stay with what was started to its end; all its processes are gone afterwards."""
@@ -187,6 +188,9 @@ class Supervisor:
             selector.register(self._signals.wake, 1)
             selector.register(self._link, 1)
             due = last = time.monotonic()
+            # What came together with the first message.
+            if not self._receive():
+                return
             while self._gone is None:
                 ready = selector.select(0 if more else max(0.0, due - time.monotonic()))
                 now = time.monotonic()
@@ -220,7 +224,8 @@ class Supervisor:
         now = self.now()
         self._record(self._merger.idle(now), now)
         if self._link.waiting:
-            self._link.flush()
+            with contextlib.suppress(Closed):
+                self._link.flush()
         if reaper is not None:
             reaper.work()
         if self._observer.tick(now):
@@ -237,15 +242,15 @@ class Supervisor:
     def _receive(self) -> bool:
         """Take what the keeper has; False when it ended without a word."""
         taken = 0
-        piece, stream, t = bytearray(), 0, 0.0
+        pieces: list[bytes] = []
+        stream, t = 0, 0.0
         alive = True
         try:
             for message in self._link.receive():
                 if message.kind is not Kind.OUTPUT or message.stream != stream:
-                    self._merge(stream, piece, t)
-                    piece.clear()
+                    self._merge(stream, pieces, t)
                 if message.kind is Kind.OUTPUT:
-                    piece += self._ring.take(message.number)
+                    pieces.append(self._ring.take(message.number))
                     stream, t = message.stream, message.t
                     taken += message.number
                 elif message.kind is Kind.LOST:
@@ -256,16 +261,17 @@ class Supervisor:
                     self._gone = message
         except Closed:
             alive = self._gone is not None
-        self._merge(stream, piece, t)
+        self._merge(stream, pieces, t)
         if taken and self._gone is None:
             with contextlib.suppress(Closed):
                 self._link.send(Message(Kind.FREED, number=taken))
         return alive
 
-    def _merge(self, stream: int, piece: bytearray, t: float) -> None:
-        if piece:
+    def _merge(self, stream: int, pieces: list[bytes], t: float) -> None:
+        if pieces:
             at = max(0.0, t - self._started)
-            self._record(self._merger.feed(stream, bytes(piece), at), at)
+            self._record(self._merger.feed(stream, b"".join(pieces), at), at)
+            pieces.clear()
 
     def _record(self, data: bytes, t: float) -> None:
         if data:

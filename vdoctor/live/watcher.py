@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Output may wait for its examination as long as that takes no longer than this: a death is told within a second.
 _BEHIND_SECONDS = 0.5
 _LEAST, _MOST = 128 << 10, 8 << 20
+#: While more comes than can be examined, examination leaves this multiple of its time to the child, so long after it.
+_REST, _FLOOD_SECONDS = 4.0, 0.5
 #: Bytes a second, until the speed of this machine is known.
 _FIRST_RATE = 1 << 20
 
@@ -78,6 +80,7 @@ class Watcher:
         self._sampler: Sampler | None = None
         self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
         self._rate: float = _FIRST_RATE
+        self._flood_until = self._rest_until = 0.0
         self._lost = 0
         self.told_failure = False
         self.feed: Feed | None = None
@@ -100,6 +103,7 @@ class Watcher:
         if self._sampler is not None:
             self._sampler.stop()
             self._take_samples(end.t if end else t)
+        self._flood_until = 0.0
         while self.work(60.0):
             pass
         self._events(self.examination.feed(self._splitter.close(end.t if end else t)))
@@ -143,9 +147,10 @@ class Watcher:
             self.recorder.log(t, data)
             self._warn()
         self._backlog.output(t, data)
-        limit = self._limit()
+        limit = int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
         if self._backlog.waiting > 2 * limit:
             self._backlog.shrink(limit)
+            self._flood_until = time.perf_counter() + _FLOOD_SECONDS
 
     def lost(self, length: int) -> None:
         """Bytes that were passed on while the recording hung."""
@@ -154,6 +159,8 @@ class Watcher:
     def work(self, seconds: float) -> bool:
         """Examine what waits, for about so long; True when there is more."""
         begun = now = time.perf_counter()
+        if begun < self._flood_until and begun < self._rest_until:
+            return False
         size = done = 0
         piece = max(4096, min(int(self._rate * seconds / 4), 1 << 18))
         while now - begun < seconds:
@@ -167,6 +174,7 @@ class Watcher:
         if size > 8192:
             # Half the old value: one slow traceback is no trend.
             self._rate += (size / max(now - begun, 1e-6) - self._rate) / 2
+        self._rest_until = now + _REST * (now - begun)
         return done > 0 and len(self._backlog) > 0
 
     def tick(self, t: float) -> bool:
@@ -202,9 +210,6 @@ class Watcher:
         """The recording stopped."""
 
     # ------------------------------------------------------------------ inside
-
-    def _limit(self) -> int:
-        return int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
 
     def _examine(self, item: Item) -> None:
         if isinstance(item, Output):
