@@ -75,7 +75,8 @@ def _through_cat(argv: Sequence[str]) -> float:
 
 def _pairs(count: int, without: Callable[[], float], with_: Callable[[], float]) -> Row:
     """Seconds of each run and the median of the ratios."""
-    plain, watched = [], []
+    plain: list[float] = []
+    watched: list[float] = []
     spent: list[list[float]] = [[], []]
     for number in range(count):
         for which in (0, 1) if number % 2 else (1, 0):

@@ -104,11 +104,19 @@ class Keeper:
         with contextlib.suppress(Closed):
             self._tell_lost()
             self._link.send(Message(Kind.GONE, t=time.monotonic(), number=self._child.code or 0))
-            while self._link.waiting:
-                time.sleep(0.001)
-                self._link.flush()
+            self._hear_out()
+        self._painter.work(end=True)
         self._child.collect()
         return 0
+
+    def _hear_out(self) -> None:
+        """What vdoctor still has to say between the lines; it closes the link when it is done. Raises Closed."""
+        with SELECTOR() as selector:
+            selector.register(self._link, selectors.EVENT_READ)
+            while True:
+                self._link.flush()
+                if selector.select(0.01 if self._link.waiting else None):
+                    self._listen()
 
     # ------------------------------------------------------------------ while it runs
 
