@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -141,6 +142,44 @@ def test_one_of_two_ranks_stopped_while_a_request_runs(real: RealVllm, tmp_path:
     assert watched.report["verdict"] == "stalled"
     assert watched.report["phase"] == "runtime"
     assert watched.first["id"] == "dist.straggler"
+
+
+@contextlib.contextmanager
+def memory_group(limit: int) -> Iterator[Path]:
+    """A control group of this size, version 1 or 2; skips where none may be made."""
+    root = Path("/sys/fs/cgroup")
+    old = (root / "memory" / "memory.limit_in_bytes").exists()
+    group = (root / "memory" if old else root) / f"vdoctor-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("needs the right to make a control group")
+    try:
+        wanted = {"memory.limit_in_bytes": limit} if old else {"memory.max": limit, "memory.swap.max": 0}
+        for name, value in wanted.items():
+            if not (group / name).exists():
+                pytest.skip(f"no {name} in {group}")
+            (group / name).write_text(str(value))
+        yield group
+    finally:
+        limit_s = time.monotonic() + STOP_TIMEOUT_S
+        while (group / "cgroup.procs").read_text().strip() and time.monotonic() < limit_s:
+            time.sleep(0.2)
+        group.rmdir()
+
+
+def test_server_killed_by_the_memory_limit(real: RealVllm, tmp_path: Path) -> None:
+    """Its imports alone take 600 MB."""
+    with memory_group(300 << 20) as group:
+        inside = f'echo $$ > {group}/cgroup.procs; exec "$@"'
+        argv = ["sh", "-c", inside, "sh", *serve(real, real.model, "--port", str(free_port()))]
+        with watching(real, tmp_path, argv, options=OPTIONS) as watch:
+            watched = watch.finish()
+    assert watched.status == 128 + signal.SIGKILL
+    assert watched.report["verdict"] == "failed"
+    assert watched.first["id"] == "oom.host-ram"
+    assert watched.report["motion"] is None
+    assert stalls(watched) == []
 
 
 def _forget(request: urllib.request.Request) -> None:
