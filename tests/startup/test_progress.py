@@ -168,6 +168,10 @@ def test_pages_that_come_from_the_cache_are_progress() -> None:
     [
         ({"state": "D", "wchan": "folio_wait_bit_common"}, {}, "storage"),
         ({"state": "S", "wchan": "rpc_wait_bit_killable"}, {}, "storage"),
+        ({"state": "D", "wchan": None}, {}, "storage"),
+        ({"state": "S", "wchan": "request_wait_answer"}, {}, "storage"),
+        ({"state": "D", "wchan": "uvm_va_block_wait"}, {}, "unknown"),
+        ({"state": "S", "wchan": "poll_schedule_timeout.constprop.0"}, {}, "unknown"),
         ({"state": "S", "wchan": "futex_do_wait"}, {}, "lock"),
         ({"state": "S", "wchan": None}, {}, "unknown"),
         ({"state": "D", "wchan": "folio_wait_bit_common"}, {"cgroup_used": 99, "cgroup_limit": 100}, "memory"),
@@ -390,6 +394,14 @@ def test_workers_that_are_not_in_the_tree_are_out_of_sight() -> None:
 def test_program_that_is_not_vllm_is_left_alone() -> None:
     bench = Bench("python3")
     assert never_stalled(bench, 900).state != "stalled"
+
+
+def test_server_that_was_there_before_is_never_stalled_for_being_idle() -> None:
+    bench = Bench(*ONE)
+    assert never_stalled(bench, 900).doing == "serving"
+    bench.set("Worker", state="T")
+    bench.run(6)
+    assert stalled(bench).kind == "stopped"
 
 
 def test_time_without_samples_proves_nothing() -> None:

@@ -202,4 +202,3 @@ def _one_gap(run: list[Output | Gap]) -> list[Output | Gap]:
     length = sum(item.length if isinstance(item, Gap) else len(item.data) for item in middle)
     newlines = sum(item.newlines if isinstance(item, Gap) else item.data.count(b"\n") for item in middle)
     return [*run[: gaps[0]], Gap(middle[0].start, length, newlines), *run[gaps[-1] + 1 :]]
-

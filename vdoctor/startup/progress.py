@@ -133,7 +133,9 @@ class Progress:
             return None
         if not self._sees():
             return self._by_lines()
-        return self._stopped() or (self._at_work() if self._step in _AT_WORK else self._starting())
+        # A server that was there before we came: nobody saw its start.
+        at_work = self._step in _AT_WORK or (self._step is None and self._tree.has_engine)
+        return self._stopped() or (self._at_work() if at_work else self._starting())
 
     def final(self, asked: bool) -> Motion | None:
         """The verdict at the end of the child; where somebody asked for the end, the stall that he ended.

@@ -72,6 +72,11 @@ class Tree:
         )
 
     @property
+    def has_engine(self) -> bool:
+        """An engine or a worker has named itself."""
+        return any(p.is_engine or p.is_worker for p in self.pulses.values())
+
+    @property
     def front(self) -> Pulse | None:
         """The API server."""
         for pulse in self.pulses.values():
