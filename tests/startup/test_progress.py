@@ -503,6 +503,17 @@ def test_end_that_was_asked_for_keeps_the_stall() -> None:
     assert bench.progress.final(asked=False) is None
 
 
+def test_request_that_fails_at_the_end_does_not_hide_the_stall() -> None:
+    bench = serving(*TWO)
+    bench.set("Worker_TP1", state="T")
+    bench.run(10, Worker_TP0=SPIN)
+    bench.line('127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 500', "APIServer", "runtime.serving")
+    bench.processes = {"APIServer": bench.processes["APIServer"]}
+    bench.run(2, APIServer=SPIN)
+    final = bench.progress.final(asked=True)
+    assert final is not None and (final.kind, final.process) == ("stopped", "Worker_TP1")
+
+
 def test_stall_that_was_overcome_is_forgotten() -> None:
     bench = Bench(*ONE)
     bench.enter("kv_init.profile")

@@ -20,7 +20,6 @@ from vdoctor.startup.stall import (
     idle_cause,
     is_short_of_memory,
 )
-from vdoctor.startup.timeline import depth
 from vdoctor.startup.tree import Tree
 
 #: Where no sample came for longer (the machine slept, vdoctor was stopped), that time proves nothing.
@@ -31,8 +30,6 @@ _STALE = 15.0
 _LAST_WORDS = 30.0
 #: A server is slow in reading or downloading only after so many seconds of it.
 _EARLY = 60.0
-#: Names of processes that are remembered.
-_TITLES = 1000
 _AT_WORK = ("runtime.ready", "runtime.serving")
 
 
@@ -56,8 +53,6 @@ class Progress:
         self._line_at: float | None = None
         self._step: str | None = None
         self._step_at = 0.0
-        self._named: set[int] = set()
-        self._is_remote = False
         self._stacks: tuple[Stack, ...] = ()
         self._stall: Motion | None = None
         self._stall_over: float | None = None
@@ -78,13 +73,15 @@ class Progress:
         """Take an event that arrived `t` seconds after the launch, when the server had come to `step`."""
         self._advance(t)
         if event.process and event.pid is not None:
-            self._name(event.pid, event.process)
+            self._tree.call(event.pid, event.process)
         moved = self._heartbeats.is_news(event)
         if step != self._step:
+            # A request that fails because the server goes down is no step forward.
+            served = self._step in _AT_WORK
             self._step, self._step_at = step, self._clock
             self._heartbeats.new_step()
             self._bar.restart()
-            self._stall = None
+            self._stall = self._stall if served else None
             moved = True
         if event.bar is not None:
             moved = self._bar.feed(self._clock, event.bar)
@@ -92,14 +89,6 @@ class Progress:
         if moved or self._line_at is None:
             self._line_at = self._clock
             self._serving.line(self._clock)
-
-    def _name(self, pid: int, process: str) -> None:
-        titles = self._tree.titles
-        if len(titles) < _TITLES and len(process) >= len(titles.get(pid, "")):
-            titles[pid] = process
-            if depth(process):
-                self._named.add(pid)
-            self._is_remote = self._is_remote or process.startswith("Ray")
 
     def sample(self, sample: Sample) -> None:
         """Take a measurement."""
@@ -162,7 +151,7 @@ class Progress:
             return False
         if self._step is None and not self._tree.is_vllm:
             return False
-        return not self._is_remote and self._named <= self._tree.ever
+        return self._tree.is_whole
 
     def _limit(self) -> limits.Patience:
         return limits.patience(self._step, self._stall_after)

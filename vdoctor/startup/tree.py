@@ -6,6 +6,7 @@ import re
 
 from vdoctor.model import HostSample
 from vdoctor.startup.pulse import Pulse
+from vdoctor.startup.timeline import depth
 
 #: What vLLM's processes are called before and after they name themselves.
 _VLLM_LIKE = re.compile(r"python|vllm|VLLM::|pt_main_thread|ray::")
@@ -27,6 +28,8 @@ class Tree:
         #: what the processes call themselves in the log
         self.titles: dict[int, str] = {}
         self._parents: dict[int, int] = {}
+        self._inner: set[int] = set()
+        self._is_ray = False
 
     def feed(self, t: float, host: HostSample) -> None:
         """Take the processes of a sample."""
@@ -57,7 +60,20 @@ class Tree:
         if len(self.ever) < _KEPT and not self.pulses[pid].is_compiler:
             self.ever.add(pid)
 
+    def call(self, pid: int, process: str) -> None:
+        """What a process calls itself in the log."""
+        if len(self.titles) < _KEPT and len(process) >= len(self.titles.get(pid, "")):
+            self.titles[pid] = process
+            self._is_ray = self._is_ray or process.startswith("Ray")
+            if depth(process):
+                self._inner.add(pid)
+
     # ------------------------------------------------------------------ who
+
+    @property
+    def is_whole(self) -> bool:
+        """The engines and workers that speak in the log are here, not on another host, in a container or under Ray."""
+        return not self._is_ray and self._inner <= self.ever
 
     @property
     def is_server(self) -> bool:
