@@ -55,9 +55,12 @@ def said(watch: Watch, pattern: str) -> re.Match[str]:
     raise AssertionError(f"never said {pattern!r}:\n{watch.output()}")
 
 
-def interrupted(watch: Watch) -> Watched:
-    """The run, ended as with Ctrl-C."""
+def interrupted(watch: Watch, stopped: int | None = None) -> Watched:
+    """The run, ended as with Ctrl-C; a server waits for a ``stopped`` process for ever, so that one is killed."""
     watch.process.send_signal(signal.SIGINT)
+    if stopped is not None:
+        time.sleep(2)
+        os.kill(stopped, signal.SIGKILL)
     return watch.finish(STOP_TIMEOUT_S)
 
 
@@ -96,7 +99,7 @@ def test_slow_and_silent_storage_and_a_stopped_worker(real: RealVllm, tmp_path: 
             said(watch, r"Warming up model for the compilation")
             os.kill(worker, signal.SIGSTOP)
             time.sleep(STOP_SEEN_S)
-            watched = interrupted(watch)
+            watched = interrupted(watch, worker)
     seen = stalls(watched)
     assert [(stall.kind, stall.process) for stall in seen] == [
         ("storage", "Worker"),
@@ -133,7 +136,7 @@ def test_one_of_two_ranks_stopped_while_a_request_runs(real: RealVllm, tmp_path:
         time.sleep(0.5)
         os.kill(worker, signal.SIGSTOP)
         time.sleep(STOP_SEEN_S)
-        watched = interrupted(watch)
+        watched = interrupted(watch, worker)
     (stall,) = stalls(watched)
     assert (stall.kind, stall.pid) == ("stopped", worker)
     assert (stall.process or "").startswith("Worker_TP1")

@@ -8,7 +8,7 @@ from vdoctor.startup.frames import innermost
 from vdoctor.startup.gpus import GpuPulse
 from vdoctor.startup.heartbeat import Heartbeats
 from vdoctor.startup.pace import Meter, Network, Progressed
-from vdoctor.startup.pulse import Pulse
+from vdoctor.startup.pulse import WINDOW, Pulse
 from vdoctor.startup.serving import Serving
 from vdoctor.startup.stall import (
     HUB_STEPS,
@@ -306,7 +306,10 @@ class Progress:
         if what != "reading":
             return None
         pulses = [p for p in self._tree.pulses.values() if not p.is_helper]
-        # From the page cache nothing is read, and memory grows.
+        if self._clock - self._step_at < WINDOW:
+            # What grew before is not the weights.
+            return None
+        # From the page cache, and from a file system in user space, nothing is counted as read: memory grows.
         return sum(p.read_rate for p in pulses) or sum(p.growth_rate for p in self._tree.deepest()) or None
 
     def _is_slow(self, what: str, rate: float | None, idle: float) -> bool:
