@@ -94,8 +94,7 @@ def test_silent_storage_and_two_stops_are_told_apart_from_slow_storage() -> None
         ("stopped", "Worker", "kv_init.compile"),
     ]
     assert {m.waiting for m in firsts} == {("APIServer", "EngineCore")}
-    rates = [m.rate for m in seen if m.doing == "reading" and m.rate]
-    assert rates and max(rates) < 600e3
+    assert "reading" in {m.doing for m in seen if m.state != "stalled"}
     # With the patience that is built in a storage that is silent for 25 s is no stall.
     assert "storage" not in {m.kind for m in motions(folder)}
 
