@@ -87,6 +87,12 @@ def main_group() -> None:
 
 @main_group.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--gpu-log",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="GPU memory beside the log: nvidia-smi --query-gpu=... --format=csv, or dmon.",
+)
 @common
 def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Diagnose saved logs, pasted tickets and recorded sessions.
@@ -111,25 +117,71 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
 @click.option(
     "--interval",
     type=click.FloatRange(0.05, 60),
-    default=0.5,
+    default=0.2,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two measurements.",
+    help="Time between two looks at the GPUs; the processes are looked at once a second.",
 )
+@click.option(
+    "--follow",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Watch the log FILE of a server that runs already.",
+)
+@click.option("--pid", type=click.IntRange(2), metavar="PID", help="Watch a process that runs already, and its log.")
+@click.option(
+    "--stall-after",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Call it a stall when nothing moves for so long [default: by step].",
+)
+@click.option(
+    "--on-stall",
+    type=click.Choice(["report", "stop"]),
+    default="report",
+    show_default=True,
+    help="What to do then: say so, or stop COMMAND (SIGTERM, later SIGKILL; exit status 1).",
+)
+@click.option(
+    "--after-ready",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Measure for so long after the server got ready; 0: until it ends [default: 0].",
+)
+@click.option(
+    "--events", metavar="FILE", help="Write phases, verdicts, findings and the end to FILE, as JSON lines; never waits."
+)
+@click.option(
+    "--termination-log",
+    is_flag=False,
+    flag_value="/dev/termination-log",
+    metavar="[=FILE]",
+    help="Write a short diagnosis to FILE [default: /dev/termination-log, when it is there].",
+)
+@click.option("--no-instrument", is_flag=True, help="Do not set NCCL_DEBUG=WARN and PYTHONFAULTHANDLER=1 for COMMAND.")
 @click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
 @common
 def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Run COMMAND, follow its start-up, and say what went wrong when it dies.
 
+    With --follow FILE, --pid PID or - (standard input: kubectl logs -f POD | vdoctor watch -) in
+    place of COMMAND: watch a server that somebody else started; Ctrl-C ends the watching, not the
+    server.
+
     The output of COMMAND passes through unchanged; the status line and the report go to standard
-    error. Exit status: that of COMMAND (128+N after signal N); 125 vdoctor itself failed, 126
-    COMMAND cannot be executed, 127 it was not found.
+    error (with --follow and --pid the report goes to standard output). The third Ctrl-C kills.
+
+    Exit status: that of COMMAND (128+N after signal N); 1 when --on-stall stopped it; 125 vdoctor
+    itself failed, 126 COMMAND cannot be executed, 127 it was not found. Of an attached server: 0
+    nothing wrong, 1 something found, 125 vdoctor itself failed.
     """
     if sys.platform == "win32":
         raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
+    from vdoctor.commands.watch import Wish
     from vdoctor.commands.watch import watch as run
 
-    return run(command, lang=_lang(lang), **options)
+    return run(command, Wish(lang=_lang(lang), **options))
 
 
 @main_group.command()

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vdoctor.facts.derive import derive
+from vdoctor.facts.derive import derive, generation
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.log import LogFacts
+from vdoctor.facts.motion import motion_facts, needs_hub
 from vdoctor.facts.progress import ProgressFacts
 from vdoctor.facts.ticket import TicketFacts, together
 from vdoctor.facts.unknown_options import unknown_options
@@ -29,6 +30,7 @@ from vdoctor.model import (
     Finding,
     Launch,
     Line,
+    Motion,
     Observation,
     Report,
     Sample,
@@ -38,25 +40,33 @@ from vdoctor.model import (
     phase_of,
 )
 from vdoctor.rulebase import ends
-from vdoctor.rulebase.commands import with_commands
 from vdoctor.rulebase.forecast import weighed
-from vdoctor.rulebase.match import Hit, Matcher, Place
+from vdoctor.rulebase.match import Hit, Matcher
+from vdoctor.rulebase.place import place_of, where
 from vdoctor.rulebase.rank import Match, evaluate, rank
+from vdoctor.rulebase.remedies import with_commands
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.rulebase.unknown import nearest_rule, root_traceback, unknown_finding
 from vdoctor.startup.ledger import Ledger
-from vdoctor.startup.markers import step_of_method, step_of_stack
+from vdoctor.startup.markers import step_of_stack
 from vdoctor.startup.outcome import Outcome
+from vdoctor.startup.progress import Progress
 from vdoctor.startup.stranger import Stranger
-from vdoctor.startup.timeline import Timeline, depth
+from vdoctor.startup.timeline import Timeline
 
 
 class Examination:
     """One server under examination."""
 
     def __init__(
-        self, rules: RuleBase, options: OptionTable, launch: Launch | None = None, facts: Facts | None = None
+        self,
+        rules: RuleBase,
+        options: OptionTable,
+        launch: Launch | None = None,
+        facts: Facts | None = None,
+        stall_after: float | None = None,
     ) -> None:
+        """`stall_after`: seconds without movement that make a stall, in place of those of each step."""
         self._rules = rules
         self._options = options
         self._launch = launch
@@ -65,32 +75,35 @@ class Examination:
         self._matcher = Matcher(rules)
         self._log_facts = LogFacts()
         self._progress = ProgressFacts()
+        self._motion = Progress(stall_after)
         self._ticket_facts = TicketFacts()
         self._outcome = Outcome()
-        self._ledger = Ledger()
         self._stranger = Stranger()
         self._watched = WatchedFacts()
-        self._arrived: float | None = None
         self._starts = 0
         self._start_line = 0
         self.timeline = Timeline()
+        self.ledger = Ledger(self.timeline)
         self.exit: Exit | None = None
-
-    # ------------------------------------------------------------------ observations
 
     def feed(self, observations: Iterable[Observation]) -> list[Event]:
         """Take the next observations in order; returns the events read from them."""
         events: list[Event] = []
         for observation in observations:
             if isinstance(observation, Line):
-                self._arrived = observation.arrived
+                self._watched.arrived = observation.arrived
                 for event in self._reader.read((observation,)):
                     self._take(event)
                     events.append(event)
+                    if observation.arrived is not None:
+                        self._motion.line(event, observation.arrived, self.timeline.furthest)
             elif isinstance(observation, Sample):
-                self._ledger.feed(observation)
+                self.ledger.feed(observation)
                 orderly = self.timeline.shutdown_line is not None and not self._died(True)
-                self._watched.feed(observation, orderly=orderly, ready=self.timeline.ready)
+                self._watched.feed(observation, orderly=orderly)
+                if self._motion.step != self.timeline.furthest or not self._motion.is_measured:
+                    self._motion.hub = needs_hub(self.launch(), self._options)
+                self._motion.sample(observation)
             else:
                 self.exit = observation
         return events
@@ -108,31 +121,25 @@ class Examination:
         self._log_facts.feed(event)
         self._progress.feed(event)
         self._ticket_facts.feed(event)
-        self._watched.feed_event(event, self._arrived)
-        if self.timeline.ready:
-            self._watched.say_ready(self._arrived)
+        self._watched.feed_event(event, ready=self.timeline.ready)
         self._outcome.feed(event)
         self.timeline.broken = self.timeline.broken or self._outcome.is_broken
         self._stranger.feed(event)
-        self._matcher.feed(event, lambda: self._place(event))
-
-    def _place(self, event: Event) -> Place:
-        frames: tuple[str, ...] = ()
-        process = event.process
-        if event.block is not None:
-            block = self._reader.traceback(event.block)
-            frames, process = block.frames, event.process or block.process
-        known = step_of_stack(frames) or step_of_method(event.text)
-        step = known or self.timeline.step_at(event)
-        if step == "runtime.serving" and not self.timeline.ready and frames:
-            # execute_model is also called by the profile run of engines that are not up yet.
-            known, step = None, self.timeline.step_at(event) or step
-        if step is None and frames[:1] == ("<module>",):
-            # The program died before it said anything that tells a step: imports, arguments.
-            step = "launch.config"
-        return Place(step, known is not None, self.timeline.starts, depth(process or ""), lambda: frames)
+        self._matcher.feed(event, lambda: place_of(event, self._reader, self.timeline))
 
     # ------------------------------------------------------------------ answer
+
+    @property
+    def ready(self) -> bool:
+        """The log says that the server is ready, or /health does."""
+        return self.timeline.ready or self._watched.answers
+
+    @property
+    def motion(self) -> Motion | None:
+        """Hung, slow, or on its way; None when nothing was measured. After the end: how it stood, if not well."""
+        if self.exit is None:
+            return self._motion.verdict()
+        return self._motion.final(self.exit.asked is not None)
 
     def report(self, source: Source) -> Report:
         """The report on what was seen so far."""
@@ -143,8 +150,7 @@ class Examination:
         verdict = self._verdict(findings)
         if verdict == "failed" and not any(self._is_shown(f) for f in findings):
             findings = self._with_unknown(findings)
-        stopped = self.exit is not None and self.exit.asked is not None
-        if verdict in ("incomplete", "stalled") and not stopped:
+        if verdict in ("incomplete", "stalled") and self._may_guess():
             extra = self._ends(findings, facts)
             # A stall says more than a remark of the same name.
             told = {finding.id for finding in extra}
@@ -153,7 +159,8 @@ class Examination:
         # The failure of an earlier start says nothing about the command of the last one.
         of_last = self._launch is not None or not self._is_earlier()
         findings = [with_commands(f, launch if of_last else None, facts, self._options) for f in findings]
-        phase, step = self._where(verdict, findings)
+        first = findings[0] if findings else None
+        phase, step = where(verdict, first, first is not None and self._is_wrapper(first), self.timeline.furthest)
         return Report(
             source=source,
             verdict=verdict,
@@ -165,11 +172,12 @@ class Examination:
             phases=self.timeline.phases(),
             facts=facts,
             elapsed=self.exit.t if self.exit is not None else self.timeline.now,
-            generation=self._generation(facts),
+            generation=generation(facts, self.timeline.v2_runner_seen),
             command=tuple(commands.print_words(launch)) if launch else None,
-            memory=self._ledger.memory(facts),
+            memory=self.ledger.memory(facts),
             looks_like=self._stranger.guess() if verdict == "not_vllm" else None,
             exit=self.exit,
+            motion=self.motion,
         )
 
     def launch(self) -> Launch | None:
@@ -183,14 +191,11 @@ class Examination:
         # A start script: it can be shown, not edited.
         return self._launch
 
-    @property
-    def ready(self) -> bool:
-        """The log says that the server is ready, or /health does."""
-        return self.timeline.ready or self._watched.answers
-
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
-        facts = together(self._ticket_facts.facts, asked, self._log_facts.facts) | self._progress.facts
+        said = together(self._ticket_facts.facts, asked, self._log_facts.facts)
+        facts = self.ledger.facts() | said | self._progress.facts
+        facts.update(motion_facts(self.motion, self._motion.frames))
         facts.update(self._watched.facts(self.exit, silent=not self._outcome.is_death))
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
@@ -245,13 +250,19 @@ class Examination:
         # A server that the user stops dies with tracebacks of its own making.
         if not asked and self._died(ready):
             return "failed"
-        if "stall" in grave and not ready:
+        if ("stall" in grave and not ready) or self._is_stalled():
             return "stalled"
         if ready:
             return "degraded" if grave & {"degraded", "stall"} else "healthy"
         if self.timeline.seen or findings or self._stranger.is_vllm:
             return "incomplete"
         return "not_vllm"
+
+    def _is_stalled(self) -> bool:
+        """Seen to stand still; a child that ended by itself got over it, one way or another."""
+        by_itself = self.exit is not None and self.exit.asked is None
+        motion = None if by_itself else self.motion
+        return motion is not None and motion.state == "stalled"
 
     def _died(self, ready: bool) -> bool:
         if self._outcome.death_line is not None:
@@ -280,6 +291,14 @@ class Examination:
         rest = [f for f in findings if not self._is_wrapper(f)]
         return [replace(unknown, symptoms=symptoms), *rest]
 
+    def _may_guess(self) -> bool:
+        """Nobody ended it on purpose, or because it stood still; and nobody saw what it does or waits for."""
+        asked = self.exit is not None and self.exit.asked is not None
+        motion = self.motion
+        if motion is not None and (motion.kind not in (None, "unknown") or motion.doing not in (None, "waiting")):
+            return False
+        return not asked or self._is_stalled()
+
     def _ends(self, findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         """A log that just stops: what hangs most often at this point."""
         matches = ends.matches(self._rules, self.timeline.furthest, self.timeline.last_marker, facts)
@@ -288,25 +307,6 @@ class Examination:
         step = self.timeline.furthest
         phase = phase_of(step) if step else None
         return [replace(f, phase=phase or f.phase, step=step, confidence="possible") for f in extra]
-
-    def _where(self, verdict: Verdict, findings: Sequence[Finding]) -> tuple[str | None, str | None]:
-        if verdict in ("healthy", "not_vllm"):
-            return None, None
-        first = findings[0] if findings else None
-        if first is not None and first.phase and not (self._is_wrapper(first) and self.timeline.furthest):
-            step = self.timeline.furthest
-            same = step is not None and phase_of(step) == first.phase
-            return first.phase, first.step or (step if same else None)
-        step = self.timeline.furthest
-        if step is None:
-            return (first.phase, first.step) if first else (None, None)
-        return phase_of(step), step
-
-    def _generation(self, facts: Facts) -> str | None:
-        if self.timeline.v2_runner_seen:
-            return "v1-mrv2"
-        fact = facts.get("vllm.generation")
-        return str(fact.value) if fact else None
 
 
 def diagnose(

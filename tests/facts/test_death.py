@@ -213,7 +213,7 @@ KILLED = died(8.0, 11, "VLLM::Worker_TP1", 137, "SIGKILL")
             (Sample(5.0, xids=(Xid(1, 79),)), died(6.0, 11, "VLLM::Worker", 134, "SIGABRT"), ENDED),
             ("env.gpu-fault", "certain"),
         ),
-        ((Sample(5.0, (GpuSample(2, lost=True),)), ENDED), ("env.gpu-fault", "certain")),
+        ((Sample(5.0, (GpuSample(2, lost=True),)), ENDED), ("env.gpu-fault", "likely")),
         ((Exit(9.0, 1),), ("unknown.error", "possible")),
         # vLLM ends with 0 after the engine died while serving: a failure all the same.
         ((host(1, oom_kills=0), KILLED, host(10, oom_kills=0), Exit(10.0, 0)), ("proc.terminated", "likely")),

@@ -59,8 +59,6 @@ class DeathFacts:
         self._host: HostSample | None = None
         self._peak: dict[str, float] = {}
         self._largest: tuple[int, str] | None = None
-        self._lost: int | None = None
-        self._xid: tuple[int, int] | None = None
         self._said: tuple[str, int | None, int] | None = None
         self._watched = False
 
@@ -87,11 +85,6 @@ class DeathFacts:
         for death in sample.deaths:
             self._names.setdefault(death.pid, death.name)
         self._kernel += sample.kernel
-        for xid in sample.xids[:1]:
-            self._xid = self._xid or (xid.gpu, xid.code)
-        for gpu in sample.gpus:
-            if gpu.lost and self._lost is None:
-                self._lost = gpu.index
         if sample.host is not None:
             self._feed_host(sample.t, sample.host)
 
@@ -190,7 +183,7 @@ class DeathFacts:
             found["exit.cause_signal"] = (_FAULTS[fault], "log")
 
     def _counted(self, found: dict[str, tuple[FactValue, str]], first: Death | None, end: Exit | None) -> None:
-        """What host and driver counted. Counters of our own machine say nothing about a server that a docker or ssh
+        """What the host counted. Counters of our own machine say nothing about a server that a docker or ssh
         command runs elsewhere: there no death and no signal was seen, only a status.
         """
         ours = first is not None or (end is not None and end.signal is not None)
@@ -210,10 +203,6 @@ class DeathFacts:
         if self._largest is not None and self._largest[0] > 0:
             found["host.largest"] = (self._largest[1], "sample")
             found["host.largest_gib"] = (round(self._largest[0] / _GIB, 2), "sample")
-        if self._xid is not None:
-            found["gpu.xid_gpu"], found["gpu.xid"] = (self._xid[0], "nvml"), (self._xid[1], "nvml")
-        if self._lost is not None:
-            found["gpu.lost"] = (self._lost, "nvml")
 
 
 def _depth(name: str) -> int:

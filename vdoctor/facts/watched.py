@@ -18,6 +18,9 @@ class WatchedFacts:
         self._readiness = Readiness()
         self.faults = FaultReader()
         self._error_at: float | None = None
+        self._said_ready = False
+        #: seconds since the launch at which the line came whose events are fed; None: a saved log
+        self.arrived: float | None = None
 
     def restart(self) -> None:
         """The server starts again in the same log."""
@@ -25,24 +28,24 @@ class WatchedFacts:
         self._jitter.restart()
         self._readiness.restart()
         self.faults = FaultReader()
+        self._said_ready = False
 
-    def feed_event(self, event: Event, arrived: float | None) -> None:
-        """Take the next event; `arrived`: seconds since the launch, where that is known."""
+    def feed_event(self, event: Event, *, ready: bool) -> None:
+        """Take the next event, of the line that came at `arrived`. `ready`: the log says that the server serves."""
         if event.block is not None or event.level in ("ERROR", "CRITICAL"):
-            self._error_at = arrived
+            self._error_at = self.arrived
         self._deaths.feed_event(event)
         self._jitter.feed_event(event)
         self.faults.feed(event)
+        self._said_ready = ready
+        if ready:
+            self._readiness.say(self.arrived)
 
-    def say_ready(self, t: float | None) -> None:
-        """The log says that the server is ready."""
-        self._readiness.say(t)
-
-    def feed(self, sample: Sample, *, orderly: bool, ready: bool) -> None:
-        """`orderly`: the server shuts down on purpose; `ready`: the log says it serves."""
+    def feed(self, sample: Sample, *, orderly: bool) -> None:
+        """`orderly`: the server shuts down on purpose."""
         self._deaths.feed(sample, orderly, self._error_at)
         self._readiness.feed(sample)
-        self._jitter.feed(sample, ready or self.answers)
+        self._jitter.feed(sample, self._said_ready or self.answers)
 
     @property
     def answers(self) -> bool:

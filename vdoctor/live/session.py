@@ -1,8 +1,9 @@
 """Session folders: the recording of one watched launch, and its replay.
 
 `log.txt` holds the output as captured; `samples.jsonl` one JSON object a line in order of time:
-`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), a sample (records.py), or
-`{"t", "exit"}`; `session.json` the launch; `case.json` the label, as in fixtures.
+`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), a sample (records.py), `{"t", "exit"}`,
+or `{"t", "skip": [offset, bytes]}` (lines of log.txt that came too fast to be examined, see skipping.py); `session.json`
+the launch; `case.json` the label, as in fixtures.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any, BinaryIO, TextIO
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
-from vdoctor.intake.splitter import LineSplitter
 from vdoctor.live.records import Reader, Writer, finite
+from vdoctor.live.skipping import Range, SkippingSplitter, pieces
 from vdoctor.model import Exit, Fact, Observation, Sample
 
 SCHEMA = "vdoctor.session/1"
@@ -56,6 +57,14 @@ class Recorder:
             self._line({"t": round(t, 4), "log": len(data)})
         except OSError as error:
             self.failed = error
+
+    def skip(self, t: float, start: int, length: int) -> None:
+        """Lines of the log that were not examined."""
+        self._line({"t": round(t, 4), "skip": [start, length]})
+
+    def fact(self, name: str, fact: Fact) -> None:
+        """What is known about the watching itself; `close` writes it down."""
+        self._facts[name] = fact
 
     def sample(self, sample: Sample) -> None:
         """One measurement."""
@@ -125,35 +134,45 @@ class Session:
 
     def observations(self, chunk: int | None = None) -> Iterator[Observation]:
         """The observations in the order in which they came; `chunk` cuts the log finer (for tests)."""
-        splitter = LineSplitter()
+        splitter = SkippingSplitter()
         reader = Reader()
         t = 0.0
         try:
+            skips = sorted(self._skips())
             with (self.folder / "log.txt").open("rb") as log:
                 size = (self.folder / "log.txt").stat().st_size
                 for entry in self._entries():
                     t = finite(entry.get("t", t))
                     if "log" in entry:
-                        yield from _fed(splitter, log.read(min(int(entry["log"]), size)), t, chunk)
+                        start = log.tell()
+                        yield from _fed(splitter, start, log.read(min(int(entry["log"]), size)), t, skips, chunk)
                     elif "exit" in entry:
                         yield from splitter.close(t)
                         yield _exit(t, entry["exit"])
-                    else:
+                    elif "skip" not in entry:
                         yield reader.sample(t, entry)
                 # A recording that was cut off may have more output than entries.
                 while rest := log.read(1 << 16):
-                    yield from _fed(splitter, rest, t, chunk)
+                    yield from _fed(splitter, log.tell() - len(rest), rest, t, skips, chunk)
                 yield from splitter.close(t)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise UserError(f"{self.folder}: is damaged: {error}") from None
-        self.lines, self.bytes = splitter.lines, splitter.bytes
+        self.lines, self.bytes = splitter.lines, splitter.size
 
-    def _entries(self) -> Iterator[dict[str, Any]]:
+    def _skips(self) -> Iterator[Range]:
+        for entry in self._entries("skip"):
+            if "skip" in entry:
+                offset, length = (int(number) for number in entry["skip"])
+                yield offset, length
+
+    def _entries(self, word: str = "") -> Iterator[dict[str, Any]]:
         path = self.folder / "samples.jsonl"
         if not path.is_file():
             return
         with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
+                if word not in line:
+                    continue
                 entry = None
                 # The last line of a session that was killed is cut off.
                 with contextlib.suppress(ValueError, RecursionError):
@@ -162,10 +181,18 @@ class Session:
                     yield entry
 
 
-def _fed(splitter: LineSplitter, data: bytes, t: float, chunk: int | None) -> Iterator[Observation]:
-    size = chunk or max(len(data), 1)
-    for start in range(0, len(data), size):
-        yield from splitter.feed(data[start : start + size], t)
+def _fed(
+    splitter: SkippingSplitter, start: int, data: bytes, t: float, skips: list[Range], chunk: int | None
+) -> Iterator[Observation]:
+    while skips and sum(skips[0]) <= start:
+        del skips[0]
+    for piece, skipped in pieces(start, data, skips):
+        if skipped:
+            splitter.skip(len(piece), piece.count(b"\n"))
+            continue
+        size = chunk or max(len(piece), 1)
+        for at in range(0, len(piece), size):
+            yield from splitter.feed(piece[at : at + size], t)
 
 
 def _exit(t: float, entry: Mapping[str, Any]) -> Exit:

@@ -32,6 +32,28 @@ _WORDS: dict[str, tuple[str, str]] = {
     "total": ("to ready", "到就绪"),
     "so_far": ("so far", "至今"),
     "memory": ("memory, GiB", "内存 (GiB)"),
+    "ledger_log": ("log", "日志"),
+    "ledger_before_start": ("in use before the start", "启动前已占用"),
+    "ledger_context_other": ("CUDA context, NCCL, other", "CUDA 上下文、NCCL 等"),
+    "ledger_weights": ("weights", "权重"),
+    "ledger_kv_cache": ("KV cache", "KV 缓存"),
+    "ledger_cuda_graphs": ("CUDA graphs", "CUDA graph"),
+    "ledger_unexplained": ("not explained", "未能解释"),
+    "ledger_reserved": ("kept by the driver", "驱动保留"),
+    "ledger_free": ("free", "空闲"),
+    "ledger_total": ("total", "总量"),
+    "ledger_activation_peak": ("peak of the profile run", "profile 阶段峰值"),
+    "ledger_more": ("{count} more: see gpus in the JSON report", "另有 {count} 块：见 JSON 报告的 gpus"),
+    "ledger_holder": (
+        "GPU {gpu} before the start: {name} held {gib} GiB",
+        "GPU {gpu} 启动前：{name} 占用 {gib} GiB",
+    ),
+    "ledger_lost": ("GPU {gpu} stopped answering", "GPU {gpu} 不再响应"),
+    "ledger_unified": (
+        "GPU {gpu} has no memory of its own: the figures are those of the system's memory",
+        "GPU {gpu} 没有独立显存：数字为系统内存",
+    ),
+    "ledger_peak": ("not ready: the state when the most was in use", "未就绪：显存占用最高时的状态"),
     "gpu_row": ("{name}: used {used}, peak {peak} of {total}", "{name}：已用 {used}，峰值 {peak}，共 {total}"),
     "host_row": (
         "host: peak {peak:.2f} (resident, whole process tree)",
@@ -59,6 +81,24 @@ _WORDS: dict[str, tuple[str, str]] = {
     "other failure": ("other failure", "另一种失败"),
     "timed out": ("timed out", "超时"),
     "ready_after": ("ready after {seconds:.1f} s", "{seconds:.1f} 秒后就绪"),
+    "interrupt_kills": (
+        "still running; Ctrl-C once more kills it (SIGKILL), with all its processes",
+        "仍在运行；再按一次 Ctrl-C 将强制结束（SIGKILL）它和它的所有进程",
+    ),
+    "killed_now": ("killed", "已强制结束"),
+    "left_behind": (
+        "the command has ended but {count} of its processes had not; they are being ended"
+        " (to watch a server that runs in the background: vdoctor watch --pid PID, or --follow LOG)",
+        "命令已结束，但还有 {count} 个进程在运行，正在结束它们（后台运行的服务请用 vdoctor watch --pid PID 或 --follow LOG 观察）",
+    ),
+    "process_ended": (
+        "process {pid} has ended; its exit status is known to its parent alone",
+        "进程 {pid} 已结束；其退出状态只有父进程知道",
+    ),
+    "no_output_file": (
+        "process {pid} writes to no file that can be read here: it is only measured; with its log: --follow FILE --pid {pid}",
+        "进程 {pid} 的输出不在可读的文件中，只做测量；若有日志：--follow FILE --pid {pid}",
+    ),
     "session": ("session", "会话"),
     "more": ("more: vdoctor explain {rule}", "详情：vdoctor explain {rule}"),
 }

@@ -1,4 +1,4 @@
-"""Fixes as whole commands: the launch with the change applied, and never an option that this vLLM lacks."""
+"""Fixes that this vLLM can take, with the whole corrected command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vdoctor.model import Facts, Finding, Fix, Launch
 
 
 def with_commands(finding: Finding, launch: Launch | None, facts: Facts, options: OptionTable) -> Finding:
-    """The finding with those fixes that its vLLM can take, each with the corrected command where the launch is known."""
+    """The finding without fixes that this release does not have; the others as commands where the launch is known."""
     version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
     fixes: list[Fix] = []
     for fix in finding.fixes:
