@@ -13,6 +13,7 @@ import pytest
 
 from tests.commands.conftest import Vdoctor
 from tests.processes import VDOCTOR, Mark, read_until, start, until
+from vdoctor.live.stacks import find_py_spy
 
 #: `dies.py SIGNAL WHO`: says that it loads, then itself or a child that took vLLM's title dies by the signal.
 DIES = """
@@ -95,6 +96,28 @@ def test_a_command_that_fails_without_a_word(vdoctor: Vdoctor, tmp_path: Path) -
     assert status == 3
     assert (report["findings"][0]["id"], report["findings"][0]["confidence"]) == ("unknown.error", "possible")
     assert "status 3" in report["findings"][0]["title"]
+
+
+#: Says that it loads, then waits for a lock that nobody gives back, a few seconds at most.
+LOCKED = """
+import os, threading
+print(f"(Worker_TP1 pid={os.getpid()}) INFO 01-01 01:01:01 [gpu_model_runner.py:1] Starting to load model /m/x...", flush=True)
+def waits_for_lock():
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire(timeout=8)
+waits_for_lock()
+"""
+
+
+@pytest.mark.skipif(find_py_spy() is None, reason="py-spy is not installed")
+def test_a_stall_is_recorded_with_its_stacks(vdoctor: Vdoctor, tmp_path: Path) -> None:
+    command = ["watch", "-q", "--stall-after", "2", "--session", tmp_path / "s", "--"]
+    vdoctor(*command, sys.executable, "-S", "-E", "-c", LOCKED)
+    entries = [json.loads(line) for line in (tmp_path / "s" / "samples.jsonl").read_text().splitlines()]
+    (stacks,) = [entry["stacks"] for entry in entries if "stacks" in entry]
+    frames = [frame for stack in stacks for frame in stack["frames"]]
+    assert any(frame.startswith("waits_for_lock (") for frame in frames)
 
 
 @pytest.mark.parametrize(("signum", "remark"), [(signal.SIGTERM, True), (signal.SIGINT, False)])
