@@ -125,6 +125,11 @@ def words(launch: Launch) -> list[str]:
     return [*launch.container, *launch.program, *launch.args]
 
 
+def environment(launch: Launch, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which to execute the words."""
+    return {**env, **dict(launch.env)}
+
+
 def print_words(launch: Launch) -> list[str]:
     """All words, assignments in front."""
     return [*(f"{name}={value}" for name, value in launch.env), *words(launch)]

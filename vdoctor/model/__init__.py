@@ -18,7 +18,7 @@ from vdoctor.model.observations import (
     Traceback,
     Xid,
 )
-from vdoctor.model.report import Evidence, Finding, Fix, NotEvaluated, Report, Source, Trial
+from vdoctor.model.report import Evidence, Finding, Fix, NotEvaluated, Proof, Report, Source, Trial
 from vdoctor.model.startup import Fact, Facts, Motion, PhaseTime, Span
 from vdoctor.model.words import (
     CONFIDENCES,
@@ -64,6 +64,7 @@ __all__ = [
     "Observation",
     "PhaseTime",
     "ProcessSample",
+    "Proof",
     "Report",
     "Safety",
     "Sample",
