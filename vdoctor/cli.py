@@ -63,6 +63,48 @@ def common(function: F) -> F:
     return function
 
 
+def confirming(function: F) -> F:
+    """Options of a search for a change that works."""
+    for option in reversed(
+        (
+            click.option(
+                "--max-trials",
+                type=click.IntRange(1, 1000),
+                default=12,
+                show_default=True,
+                help="At most so many starts.",
+            ),
+            click.option(
+                "--trial-timeout",
+                type=click.FloatRange(1),
+                default=1200.0,
+                show_default=True,
+                metavar="SECONDS",
+                help="Time for one start.",
+            ),
+            click.option(
+                "--budget",
+                type=click.FloatRange(min=0, min_open=True),
+                default=60.0,
+                show_default=True,
+                metavar="MINUTES",
+                help="Time for all trials.",
+            ),
+            click.option("--dry-run", is_flag=True, help="Print the commands that would be tried, start nothing."),
+            click.option("--measure", is_flag=True, help="Measure the speed of what works with a short fixed load."),
+            click.option(
+                "--fix",
+                "only",
+                multiple=True,
+                metavar="ID",
+                help="Try only the fixes of this id (see the JSON report).",
+            ),
+        )
+    ):
+        function = option(function)
+    return function
+
+
 def _lang(value: str | None) -> str:
     return value or language(os.environ)
 
@@ -130,6 +172,45 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     from vdoctor.commands.watch import watch as run
 
     return run(command, lang=_lang(lang), **options)
+
+
+@main_group.command()
+@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@click.option(
+    "--confirm",
+    "mode",
+    type=click.Choice(["ask", "auto", "never"]),
+    default="ask",
+    show_default=True,
+    help="What gives something up: ask on a terminal (else leave it out), try it unasked, or try nothing.",
+)
+@confirming
+@common
+def confirm(
+    session: Path,
+    mode: str,
+    max_trials: int,
+    trial_timeout: float,
+    budget: float,
+    dry_run: bool,
+    measure: bool,
+    only: tuple[str, ...],
+    lang: str | None,
+    **options: Any,
+) -> int:
+    """Relaunch the failing command of SESSION with the smallest change that works, and prove it.
+
+    SESSION is a folder that watch recorded. Every trial starts the changed command, waits until it is ready, asks for one
+    short completion, and stops it again; trials are kept in SESSION and none is made twice. Exit status: 0 a change is
+    proven, 1 none is, 2 wrong usage.
+    """
+    if sys.platform == "win32":
+        raise UserError("confirm needs a POSIX system", "run it under WSL")
+    from vdoctor.commands.confirm import Wish
+    from vdoctor.commands.confirm import confirm as run
+
+    wish = Wish(mode, max_trials, trial_timeout, budget, dry_run, measure, only)  # type: ignore[arg-type]
+    return run(session, wish, lang=_lang(lang), **options)
 
 
 @main_group.command()

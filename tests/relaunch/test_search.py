@@ -22,7 +22,10 @@ def commands(run: Run) -> list[str]:
 
 def test_first_fix_that_works_is_the_answer() -> None:
     cause = finding("quant.not-quantized", fix("drop", "safe", quantization=None))
-    run = play("vllm serve m --quantization awq", lambda s, e: fails("launch.config", cause) if "--quantization" in s else WORKS)
+    run = play(
+        "vllm serve m --quantization awq",
+        lambda s, e: fails("launch.config", cause) if "--quantization" in s else WORKS,
+    )
     assert run.result == "vllm serve m"
     assert len(run.tried) == 1
 
@@ -43,7 +46,9 @@ def test_advice_is_never_run() -> None:
 
 def test_what_is_not_allowed_is_withheld_and_not_tried() -> None:
     cause = finding("tp.heads-not-divisible", fix("two", "lossy", tensor_parallel_size="2"))
-    run = play("vllm serve m -tp 3", lambda s, e: fails("launch.config", cause), allowed=lambda step: step.safety == "safe")
+    run = play(
+        "vllm serve m -tp 3", lambda s, e: fails("launch.config", cause), allowed=lambda step: step.safety == "safe"
+    )
     assert run.tried == []
     assert [step.id for step in run.search.withheld] == ["two"]
 
@@ -199,6 +204,8 @@ def test_values_lie_between_what_works_and_what_fails(good: int, bad: int) -> No
 
 
 def test_search_is_limited_to_the_fixes_that_are_named() -> None:
-    cause = finding("oom.kv-too-small", fix("space", "safe", {"VLLM_CPU_KVCACHE_SPACE": "2"}), fix("shorter", max_model_len="64"))
+    cause = finding(
+        "oom.kv-too-small", fix("space", "safe", {"VLLM_CPU_KVCACHE_SPACE": "2"}), fix("shorter", max_model_len="64")
+    )
     run = play("vllm serve m --max-model-len 65", lambda s, e: fails("kv_init.allocate", cause), only=["shorter"])
     assert commands(run) == ["vllm serve m --max-model-len 64"]

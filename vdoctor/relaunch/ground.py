@@ -88,7 +88,8 @@ def _free(host: str, port: int) -> bool:
 def _owner(port: int) -> tuple[int | None, str | None]:
     with contextlib.suppress(psutil.Error, OSError):
         for connection in psutil.net_connections("tcp"):
-            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+            place = connection.laddr
+            if connection.status == psutil.CONN_LISTEN and place and place.port == port and connection.pid:
                 with contextlib.suppress(psutil.Error):
                     return connection.pid, psutil.Process(connection.pid).name()
                 return connection.pid, None

@@ -24,9 +24,7 @@ class Measured:
     requests: int
 
 
-def measure(
-    complete: Callable[[dict[str, Any]], Any], clock: Callable[[], float] = time.monotonic
-) -> Measured | None:
+def measure(complete: Callable[[dict[str, Any]], Any], clock: Callable[[], float] = time.monotonic) -> Measured | None:
     """Run the load; `complete` posts a completion and gives the answer's body. None when a request fails."""
     body = {"prompt": _PROMPT, "max_tokens": TOKENS, "ignore_eos": True, "temperature": 0}
     complete({**body, "max_tokens": 2})

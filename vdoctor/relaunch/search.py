@@ -6,7 +6,8 @@ its numbers as large. No command is tried twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 
 from vdoctor.launch.command import print_words
@@ -40,19 +41,23 @@ class Search:
         *,
         allowed: Callable[[Step], bool],
         only: Sequence[str] = (),
+        base: Steps = (),
         refine: bool = True,
     ) -> None:
         """`first`: how the unchanged launch failed; `allowed` is asked once for each step; `only`: ids of fixes to
-        which the search is limited; `refine`: make the result small and its numbers large."""
+        which the search is limited; `base`: what every trial needs here, whatever the failure; `refine`: make the
+        result small and its numbers large."""
         self.launch = launch
         self.first = first
         self.found: Candidate | None = None
+        self.minimal = False
         self.withheld: list[Step] = []
         self.lead: tuple[Candidate, Outcome] | None = None
         self._options = options
         self._version = version
         self._allowed = allowed
-        self._only = set(only)
+        self._only = {*only, *(step.id for step in base)} if only else set()
+        self._base = base
         self._refine = refine
         self.tried: list[tuple[Candidate, Outcome]] = []
         self._known: dict[tuple[str, ...], Outcome] = {tuple(print_words(launch)): first}
@@ -65,7 +70,7 @@ class Search:
 
     def moves(self) -> Moves:
         """The candidates, one after the other. Returns the steps that work."""
-        steps = yield from self._explore((), self.first, 0)
+        steps = yield from self._explore(self._base, self.first, 0)
         if steps is None:
             steps = yield from self._climb()
         if steps is not None and self._refine:
@@ -121,7 +126,7 @@ class Search:
 
     def _climb(self) -> Moves:
         """The ladder, on top of what came furthest, then on the unchanged launch."""
-        nodes: list[tuple[Steps, Outcome]] = [((), self.first)]
+        nodes: list[tuple[Steps, Outcome]] = [(self._base, self.first)]
         if self.lead is not None and self.lead[1].came > self.first.came:
             nodes.insert(0, (self.lead[0].steps, self.lead[1]))
         for base, outcome in nodes:
@@ -166,6 +171,7 @@ class Search:
                 if result is not None and result.verdict == "confirmed":
                     atoms, again = fewer, len(fewer) > 1
                     break
+        self.minimal = True
         # The steps whole where nothing could go: they keep their titles.
         return atoms if merged(atoms) != merged(steps) else steps
 
@@ -264,6 +270,14 @@ def _is_last_resort(step: Step) -> bool:
 
 
 def _with_value(step: Step, flag: str, value: str) -> Step:
-    if flag not in step.change.flags:
+    """The step with another number, in its texts, too."""
+    old = str(step.change.flags.get(flag))
+    if flag not in step.change.flags or old == value:
         return step
-    return replace(step, change=replace(step.change, flags={**step.change.flags, flag: value}))
+    change = replace(step.change, flags={**step.change.flags, flag: value})
+    spelt = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.])")
+
+    def told(texts: Mapping[str, str]) -> dict[str, str]:
+        return {lang: spelt.sub(value, text) for lang, text in texts.items()}
+
+    return replace(step, change=change, title=told(step.title), cost=told(step.cost) if step.cost else step.cost)
