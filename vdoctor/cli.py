@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from vdoctor import __version__
+from vdoctor.commands.options import confirming
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.report.words import language
@@ -57,48 +58,6 @@ def common(function: F) -> F:
                 help="No colours (NO_COLOR does the same).",
             ),
             click.option("-v", "--verbose", is_flag=True, help="All evidence, references and undecided rules."),
-        )
-    ):
-        function = option(function)
-    return function
-
-
-def confirming(function: F) -> F:
-    """Options of a search for a change that works."""
-    for option in reversed(
-        (
-            click.option(
-                "--max-trials",
-                type=click.IntRange(1, 1000),
-                default=12,
-                show_default=True,
-                help="At most so many starts.",
-            ),
-            click.option(
-                "--trial-timeout",
-                type=click.FloatRange(1),
-                default=1200.0,
-                show_default=True,
-                metavar="SECONDS",
-                help="Time for one start.",
-            ),
-            click.option(
-                "--budget",
-                type=click.FloatRange(min=0, min_open=True),
-                default=60.0,
-                show_default=True,
-                metavar="MINUTES",
-                help="Time for all trials.",
-            ),
-            click.option("--dry-run", is_flag=True, help="Print the commands that would be tried, start nothing."),
-            click.option("--measure", is_flag=True, help="Measure the speed of what works with a short fixed load."),
-            click.option(
-                "--fix",
-                "only",
-                multiple=True,
-                metavar="ID",
-                help="Try only the fixes of this id (see the JSON report).",
-            ),
         )
     ):
         function = option(function)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -29,8 +30,8 @@ class Address:
 
 
 def value(launch: Launch, flag: str, options: OptionTable, version: str | None = None) -> str | bool | None:
-    """What the command gives to an option, the last one where it stands twice; True for a bare switch, False for
-    its --no- form, None where it is not there."""
+    """What the command gives to an option, the last one where it stands twice, several values with blanks between;
+    True for a bare switch, False for its --no- form, None where it is not there."""
     found: str | bool | None = None
     args = launch.args
     for at, word in enumerate(args[: end_of_options(args)]):
@@ -45,6 +46,8 @@ def value(launch: Launch, flag: str, options: OptionTable, version: str | None =
             found = not normal(name).startswith("--no-") or flag.startswith("--no-")
         elif is_option(following) or following == "--":
             found = True
+        elif option is not None and option.kind == "many":
+            found = " ".join(itertools.takewhile(lambda one: one != "--" and not is_option(one), args[at + 1 :]))
         else:
             found = following
     return found

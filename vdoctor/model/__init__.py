@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdoctor.model.launch import Change, Launch
+from vdoctor.model.launch import Change, Launch, Shell
 from vdoctor.model.observations import (
     Bar,
     Event,
@@ -69,6 +69,7 @@ __all__ = [
     "Safety",
     "Sample",
     "Severity",
+    "Shell",
     "Source",
     "Span",
     "Stack",
