@@ -15,9 +15,11 @@ from vdoctor.model import Change, FlagValue, Launch
 
 
 def apply(launch: Launch, change: Change, options: OptionTable, version: str | None = None) -> Launch | None:
-    """The changed launch; None when the launch has no place for the change (container options of a
-    bare command)."""
+    """The changed launch; None when the launch has no place for the change: container options of a bare command, an
+    option to be removed that stands in the file of --config."""
     if change.container and not launch.container:
+        return None
+    if any(setting is None and _in_file(launch, flag, options, version) for flag, setting in change.flags.items()):
         return None
     editor = _Editor(options, version, model=not launch.program or launch.program[-1] == "serve")
     args = list(launch.args)
@@ -29,6 +31,10 @@ def apply(launch: Launch, change: Change, options: OptionTable, version: str | N
     for name, setting in change.container.items():
         launch = _set_container(launch, name, setting)
     return launch
+
+
+def _in_file(launch: Launch, flag: str, options: OptionTable, version: str | None) -> bool:
+    return any(spells(word, flag, options, version) for word in launch.config)
 
 
 class _Editor:

@@ -71,13 +71,16 @@ def commands(script: str) -> list[list[Token]]:
 def splice(script: str, tokens: Sequence[Token], words: Sequence[str]) -> str:
     """The script with `words` in place of `tokens`; words that stay keep their quoting and the space between them."""
     old = [token.word for token in tokens]
-    pieces: list[str] = []
+    text = ""
     for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, list(words), autojunk=False).get_opcodes():
-        if tag == "equal":
-            pieces.append(script[tokens[a1].start : tokens[a2 - 1].end])
-        else:
-            pieces += [shlex.quote(word) for word in words[b1:b2]]
-    return script[: tokens[0].start] + " ".join(pieces) + script[tokens[-1].end :]
+        if tag == "delete":
+            continue
+        # What stands in the place of something keeps the blanks (or the line break) in front of it.
+        gap = script[tokens[a1 - 1].end : tokens[a1].start] if tag != "insert" and a1 else " "
+        same = tag == "equal"
+        piece = script[tokens[a1].start : tokens[a2 - 1].end] if same else " ".join(map(shlex.quote, words[b1:b2]))
+        text += (gap if text else "") + piece
+    return script[: tokens[0].start] + text + script[tokens[-1].end :]
 
 
 def _word(script: str, start: int) -> Token | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vdoctor.launch.options import OptionTable
@@ -31,9 +32,14 @@ class Address:
 
 def value(launch: Launch, flag: str, options: OptionTable, version: str | None = None) -> str | bool | None:
     """What the command gives to an option, the last one where it stands twice, several values with blanks between;
-    True for a bare switch, False for its --no- form, None where it is not there."""
+    True for a bare switch, False for its --no- form, None where it is not there. The file of --config counts where
+    the command is silent."""
+    given = _given(launch.args, flag, options, version)
+    return given if given is not None or not launch.config else _given(launch.config, flag, options, version)
+
+
+def _given(args: Sequence[str], flag: str, options: OptionTable, version: str | None) -> str | bool | None:
     found: str | bool | None = None
-    args = launch.args
     for at, word in enumerate(args[: end_of_options(args)]):
         if not spells(word, flag, options, version) or "." in normal(word):
             continue

@@ -56,10 +56,19 @@ def _flags(**flags: str | bool) -> Change:
 _GRAPH = _any(_id("oom.graph-capture", "graph."), _phase("graph_capture"))
 _GRAPH_OOM = _id("oom.graph-capture", "oom.kv-none", "oom.unplaced")
 _COMPILE = _any(_id("compile.", "env.host-compiler", "env.triton-gcc"), _phase("kv_init"))
-_RANKS = _any(_id("dist.", "graph.capture"), _phase("launch"))
+_TALK = _any(_id("dist.", "graph.capture"), _phase("launch"))
 _KERNEL = _any(_id("kernel.", "env.nvcc-missing", "env.attention"), _phase("weight_load", "kv_init", "graph_capture"))
 _ACTIVATION = _id("oom.profile", "oom.sampler-warmup", "oom.warmup", "oom.kv-none", "oom.runtime", "oom.unplaced")
 _TIGHT = _id("oom.graph-capture", "oom.sampler-warmup", "oom.warmup", "oom.runtime", "oom.profile", "oom.unplaced")
+
+
+
+def _ranks(outcome: Outcome) -> bool:
+    """Several GPUs that talk to each other."""
+    device = outcome.facts.get("launch.device")
+    size = outcome.facts.get("tp.size")
+    return _TALK(outcome) and not (device and device.value == "cpu") and not (size and size.value == 1)
+
 
 #: In the order in which they are tried.
 _RUNGS: tuple[_Rung, ...] = (
@@ -127,7 +136,7 @@ _RUNGS: tuple[_Rung, ...] = (
         "no-custom-all-reduce",
         _flags(disable_custom_all_reduce=True),
         "lossy",
-        _RANKS,
+        _ranks,
         "NCCL does the small all-reduces, too: decoding becomes a little slower.",
         "小的 all-reduce 也由 NCCL 完成：解码略慢。",
     ),
@@ -135,7 +144,7 @@ _RUNGS: tuple[_Rung, ...] = (
         "no-p2p",
         Change(env={"NCCL_P2P_DISABLE": "1"}),
         "lossy",
-        _RANKS,
+        _ranks,
         "The GPUs talk through host memory: slower with tensor parallelism.",
         "GPU 之间经主机内存通信：张量并行时变慢。",
     ),
