@@ -118,6 +118,15 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     help="Time between two measurements.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
+@click.option(
+    "--confirm",
+    "mode",
+    type=click.Choice(["ask", "auto", "never"]),
+    default="never",
+    show_default=True,
+    help="When COMMAND fails, relaunch it with changes until one is proven (see vdoctor confirm).",
+)
+@confirming
 @common
 def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Run COMMAND, follow its start-up, and say what went wrong when it dies.
@@ -128,9 +137,10 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """
     if sys.platform == "win32":
         raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
+    from vdoctor.commands.options import taken_wish
     from vdoctor.commands.watch import watch as run
 
-    return run(command, lang=_lang(lang), **options)
+    return run(command, wish=taken_wish(options), lang=_lang(lang), **options)
 
 
 @main_group.command()
@@ -143,20 +153,15 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     show_default=True,
     help="What gives something up: ask on a terminal (else leave it out), try it unasked, or try nothing.",
 )
+@click.option(
+    "--manifest",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Start nothing: print the fix as an edit of this compose or Kubernetes file. SESSION may be a log.",
+)
 @confirming
 @common
-def confirm(
-    session: Path,
-    mode: str,
-    max_trials: int,
-    trial_timeout: float,
-    budget: float,
-    dry_run: bool,
-    measure: bool,
-    only: tuple[str, ...],
-    lang: str | None,
-    **options: Any,
-) -> int:
+def confirm(session: Path, manifest: Path | None, lang: str | None, **options: Any) -> int:
     """Relaunch the failing command of SESSION with the smallest change that works, and prove it.
 
     SESSION is a folder that watch recorded. Every trial starts the changed command, waits until it is ready, asks for one
@@ -165,11 +170,24 @@ def confirm(
     """
     if sys.platform == "win32":
         raise UserError("confirm needs a POSIX system", "run it under WSL")
-    from vdoctor.commands.confirm import Wish
     from vdoctor.commands.confirm import confirm as run
+    from vdoctor.commands.options import taken_wish
 
-    wish = Wish(mode, max_trials, trial_timeout, budget, dry_run, measure, only)  # type: ignore[arg-type]
-    return run(session, wish, lang=_lang(lang), **options)
+    return run(session, taken_wish(options), manifest=manifest, lang=_lang(lang), **options)
+
+
+@main_group.command()
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@common
+def compare(before: str, after: str, lang: str | None, **options: Any) -> int:
+    """Compare two starts: which phase got slower or bigger, what changed in command, versions and caches.
+
+    BEFORE and AFTER are sessions or logs. Exit status: 0 nothing got slower or bigger, 1 something did, 2 unreadable input.
+    """
+    from vdoctor.commands.compare import compare as run
+
+    return run(before, after, lang=_lang(lang), **options)
 
 
 @main_group.command()

@@ -239,3 +239,72 @@ def test_key_is_used_and_never_written_down(bench: Bench) -> None:
     assert status == 0
     written = b"".join(path.read_bytes() for path in (session / "trials").rglob("*") if path.is_file())
     assert b"very-secret" not in written + (session / "trials.jsonl").read_bytes()
+
+
+def test_watch_goes_on_to_confirm_and_keeps_the_status_of_the_command(bench: Bench) -> None:
+    session = bench.folder / "session"
+    command = ["vllm", "serve", "demo/m", "--port", str(bench.port), *FULL]
+    argv = [*VDOCTOR, "watch", "--lang", "en", "--session", str(session), "--confirm", "auto", "--max-trials", "1"]
+    done = run([*argv, "--", *command], env=bench.env)
+    assert done.returncode == 1
+    assert b"proven: this command starts and answers" in done.stderr
+    assert b"proven" not in done.stdout
+    assert bench.mark.left() == []
+
+
+def test_watch_confirms_nothing_where_nothing_failed_or_nothing_is_recorded(bench: Bench) -> None:
+    done = run(
+        [*VDOCTOR, "watch", "--session", str(bench.folder / "s"), "--confirm", "auto", "--", "true"], env=bench.env
+    )
+    assert done.returncode == 0
+    assert not (bench.folder / "s" / "trials").exists()
+    done = run([*VDOCTOR, "watch", "--no-session", "--confirm", "auto", "--", "true"], env=bench.env)
+    assert done.returncode == 125
+
+
+def test_command_that_needs_root_is_not_run(bench: Bench) -> None:
+    (bench.folder / "bin" / "sudo").write_text('#!/bin/sh\nexec "$@"\n')
+    (bench.folder / "bin" / "sudo").chmod(0o755)
+    session = bench.record(command=["sudo", "vllm", "serve", "demo/m", "--port", str(bench.port), *FULL])
+    done = run([*bench.argv(session), "--confirm", "auto"], env=bench.env)
+    assert done.returncode == 1
+    assert b"needs root" in done.stderr
+    assert b"sudo vllm serve demo/m" in done.stdout
+    assert not (session / "trials").exists()
+
+
+def test_server_inside_a_shell_script_is_relaunched(bench: Bench) -> None:
+    script = f"cd / && exec vllm serve demo/m --port {bench.port} {' '.join(FULL)}"
+    session = bench.record(command=["sh", "-c", script])
+    status, report, told = bench.confirm(session, "--confirm", "auto", "--max-trials", "1")
+    assert status == 0, told
+    assert report["proof"]["after"][2].startswith("cd / && exec vllm serve demo/m")
+    assert report["proof"]["after"][2].endswith("--max-cudagraph-capture-size 32")
+
+
+def test_file_of_kubernetes_gets_an_edit_and_nothing_is_started(bench: Bench) -> None:
+    session = bench.record(*FULL)
+    file = bench.folder / "pod.yaml"
+    file.write_text(
+        "spec:\n  containers:\n  - name: x\n    image: vllm/vllm-openai:v0.11.2\n    args: [--model, m]  # ours\n"
+    )
+    for source in (session, session / "log.txt"):
+        done = run([*bench.argv(source), "--manifest", str(file)], env=bench.env)
+        assert done.returncode == 0, done.stderr
+        assert b"# ours" in done.stdout
+        assert b'+    args: [--model, m, "--max-cudagraph-capture-size", "' in done.stdout
+        assert b"vdoctor starts nothing" in done.stderr
+    assert not (session / "trials").exists()
+    patched = run(["patch", "-p1", "-d", str(bench.folder)], env=bench.env, stdin=done.stdout)
+    assert patched.returncode == 0, patched.stdout
+    assert "max-cudagraph-capture-size" in file.read_text()
+
+
+def test_file_of_config_is_known_to_the_trials(bench: Bench) -> None:
+    """The port stands in the file: the canary asks there, though the simulated server does not read it."""
+    file = bench.folder / "c.yaml"
+    file.write_text(f"port: {bench.port}\n")
+    session = bench.record(*FULL, "--config", str(file))
+    status, report, told = bench.confirm(session, "--confirm", "auto", "--max-trials", "1")
+    assert status == 0, told
+    assert report["trials"][0]["reason"] is None

@@ -6,17 +6,20 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
+from vdoctor.commands.manifest import edit_manifest
+from vdoctor.commands.options import Wish
 from vdoctor.commands.verdicts import concluded
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import editable, parse, print_text
+from vdoctor.launch.config import configured
+from vdoctor.launch.config import path as config_path
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.values import address
 from vdoctor.live.child import CannotStart
@@ -39,23 +42,11 @@ from vdoctor.store import load_rules
 _INTERVAL = 0.5
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """How to confirm: minutes for the budget, seconds for one trial."""
-
-    mode: Mode = "ask"
-    max_trials: int = 12
-    trial_timeout: float = 1200.0
-    budget: float = 60.0
-    dry_run: bool = False
-    measure: bool = False
-    only: tuple[str, ...] = ()
-
-
 def confirm(
     session: Path,
     wish: Wish,
     *,
+    manifest: Path | None = None,
     form: str,
     output: str | None,
     lang: str,
@@ -63,7 +54,11 @@ def confirm(
     color: bool,
     verbose: bool,
 ) -> int:
-    """Search for a change with which the launch of `session` works; 0 proven, 1 none proven."""
+    """Search for a change with which the launch of `session` works; 0 proven, 1 none proven.
+
+    With a `manifest` nothing is started: the edit of that file for the first fix is printed."""
+    if manifest is not None:
+        return edit_manifest(session, manifest, wish.only, output, lang, load_rules(rules))
     if not is_session(session):
         raise UserError(f"{session}: is no session", "vdoctor watch -- COMMAND records one")
     check_output(output)
@@ -85,6 +80,7 @@ def confirm_session(folder: Path, wish: Wish, *, lang: str, rules: RuleBase) -> 
     session = Session(folder)
     launch = parse([*(f"{name}={text}" for name, text in session.env.items()), *session.command])
     version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
+    launch = _with_config(launch, options, version)
     first = outcome_of(report, "other failure", report.elapsed or 0.0)
     why = refusal(launch)
     if why is not None:
@@ -96,6 +92,29 @@ def confirm_session(folder: Path, wish: Wish, *, lang: str, rules: RuleBase) -> 
         _plan(launch, first, options, version, wish, lang)
         return None, False
     return _search(folder, report, launch, first, options, version, wish, lang, rules)
+
+
+def confirm_after(folder: Path, report: Report, wish: Wish, *, lang: str, rules: RuleBase, color: bool) -> None:
+    """For `watch`: search after a start that failed, and tell the result on standard error."""
+    if wish.mode == "never" or report.verdict not in ("failed", "stalled"):
+        return
+    if report.exit is not None and report.exit.asked is not None:
+        return
+    found, _ = confirm_session(folder, wish, lang=lang, rules=rules)
+    if found is not None and found.trials:
+        tell("\n" + render([found], "text", lang, color=color, verbose=False, width=terminal_width(2)))
+
+
+def _with_config(launch: Launch, options: OptionTable, version: str | None) -> Launch:
+    """The launch with the file of --config known, where it can be read from here."""
+    file = config_path(launch, options, version)
+    if file is None:
+        return launch
+    try:
+        return configured(launch, Path(file).read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        tell(f"vdoctor: {clean(file)}: cannot be read: {error.strerror}; its settings are not known\n")
+        return launch
 
 
 def _search(

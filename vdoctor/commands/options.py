@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 import click
 
@@ -50,3 +51,22 @@ def confirming(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def taken_wish(options: dict[str, Any]) -> Wish:
+    """What the options of `confirming` ask for; they are taken out of `options`."""
+    names = ("mode", "max_trials", "trial_timeout", "budget", "dry_run", "measure", "only")
+    return Wish(*(options.pop(name) for name in names))
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How to confirm: minutes for the budget, seconds for one trial."""
+
+    mode: Literal["ask", "auto", "never"] = "ask"
+    max_trials: int = 12
+    trial_timeout: float = 1200.0
+    budget: float = 60.0
+    dry_run: bool = False
+    measure: bool = False
+    only: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
+from vdoctor.commands.options import Wish
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.launch import options as option_tables
@@ -40,11 +41,14 @@ def watch(
     rules: Sequence[Path],
     color: bool,
     verbose: bool,
+    wish: Wish | None = None,
 ) -> int:
     """Run `command`; returns the exit status of `watch` (the child's own, 126, 127)."""
     command = list(command[1:] if command[:1] == ("--",) else command)
     if not command:
         raise UserError("no command given", "vdoctor watch -- vllm serve MODEL ...")
+    if wish is not None and wish.mode != "never" and no_session:
+        raise UserError("--confirm keeps its trials in the session", "leave --no-session out")
     check_output(output)
     base = load_rules(rules)
     examination = Examination(base, option_tables.load(), parse(command))
@@ -67,6 +71,10 @@ def watch(
         tell(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}\n")
     if output is not None:
         emit(render([report], form, lang, color=False, verbose=verbose), output)
+    if wish is not None and recorder is not None:
+        from vdoctor.commands.confirm import confirm_after
+
+        confirm_after(recorder.folder, report, wish, lang=lang, rules=base, color=screen.color)
     return end.status
 
 

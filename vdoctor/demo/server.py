@@ -249,7 +249,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--enforce-eager", action="store_true")
     found.add_argument("--api-key")
     # Taken, and without effect on the arithmetic.
-    for name in ("--max-num-batched-tokens", "--compilation-config", "--attention-backend", "--host"):
+    for name in ("--config", "--max-num-batched-tokens", "--compilation-config", "--attention-backend", "--host"):
         found.add_argument(name)
     for name in ("--disable-custom-all-reduce", "--trust-remote-code"):
         found.add_argument(name, action="store_true")

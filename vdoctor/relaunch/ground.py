@@ -16,7 +16,7 @@ from vdoctor.live.nvml import Nvml
 from vdoctor.model import GpuSample
 
 #: A socket that was just closed, memory that the driver gives back late: bounded waits.
-PORT_SECONDS, MEMORY_SECONDS = 5.0, 30.0
+PORT_SECONDS, MEMORY_SECONDS = 2.0, 30.0
 #: What a driver keeps or another process takes meanwhile does not count.
 _MEMORY_SLACK = 256 << 20
 _PAUSE = 0.2
