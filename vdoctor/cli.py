@@ -137,10 +137,10 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """
     if sys.platform == "win32":
         raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
-    from vdoctor.commands.options import taken_wish
+    from vdoctor.commands.options import taken_confirming
     from vdoctor.commands.watch import watch as run
 
-    return run(command, wish=taken_wish(options), lang=_lang(lang), **options)
+    return run(command, wish=taken_confirming(options), lang=_lang(lang), **options)
 
 
 @main_group.command()
@@ -171,9 +171,9 @@ def confirm(session: Path, manifest: Path | None, lang: str | None, **options: A
     if sys.platform == "win32":
         raise UserError("confirm needs a POSIX system", "run it under WSL")
     from vdoctor.commands.confirm import confirm as run
-    from vdoctor.commands.options import taken_wish
+    from vdoctor.commands.options import taken_confirming
 
-    return run(session, taken_wish(options), manifest=manifest, lang=_lang(lang), **options)
+    return run(session, taken_confirming(options), manifest=manifest, lang=_lang(lang), **options)
 
 
 @main_group.command()

@@ -227,6 +227,18 @@ def test_interrupted_trial_leaves_nothing_and_is_made_again(bench: Bench, signum
     assert (status, report["trials"][0]["session"]) == (0, "trials/002")
 
 
+def test_server_that_ignores_the_users_signal_is_ended_all_the_same(bench: Bench) -> None:
+    session = bench.record(*FULL)
+    env = bench.env | {"VDOCTOR_DEMO_SPEED": "1", "VDOCTOR_DEMO_TROUBLE": "deaf"}
+    process = start([*bench.argv(session), "--confirm", "auto"], env=env)
+    assert until(lambda: (session / "trials" / "001" / "log.txt").exists())
+    assert until(lambda: b"vLLM API server" in (session / "trials" / "001" / "log.txt").read_bytes())
+    process.terminate()
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 130
+    assert bench.mark.left() == []
+
+
 def test_folder_that_is_no_session_is_wrong_usage(bench: Bench, tmp_path: Path) -> None:
     status, _, told = bench.confirm(tmp_path)
     assert status == 2

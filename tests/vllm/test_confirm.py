@@ -21,7 +21,7 @@ pytestmark = pytest.mark.vllm
 
 SHORT = ("--max-model-len", "512")
 # Where more than the model's 1024 positions are wanted.
-LONG = ("--hf-overrides", '{"max_position_embeddings": 8000000}', "--max-num-seqs", "4")
+LONG = ("--hf-overrides", '{"max_position_embeddings": 400000}', "--max-num-seqs", "4")
 #: GiB of KV cache (VLLM_CPU_KVCACHE_SPACE) over the bytes of a token: 4 layers, 4 heads of 64, keys and values, bf16.
 TOKENS_THAT_FIT = (1 << 30) // (4 * 4 * 64 * 2 * 2)
 TIMEOUT_S = 1800.0

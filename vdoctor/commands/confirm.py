@@ -11,7 +11,7 @@ from typing import Any
 
 from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
 from vdoctor.commands.manifest import edit_manifest
-from vdoctor.commands.options import Wish
+from vdoctor.commands.options import Confirming
 from vdoctor.commands.verdicts import concluded
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
@@ -44,7 +44,7 @@ _INTERVAL = 0.5
 
 def confirm(
     session: Path,
-    wish: Wish,
+    wish: Confirming,
     *,
     manifest: Path | None = None,
     form: str,
@@ -69,7 +69,7 @@ def confirm(
     return 0 if proven else 1
 
 
-def confirm_session(folder: Path, wish: Wish, *, lang: str, rules: RuleBase) -> tuple[Report | None, bool]:
+def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBase) -> tuple[Report | None, bool]:
     """The report on a session with its trials, and whether a launch was proven; None for a plan."""
     options = option_tables.load()
     report = examine_session(folder, rules, options)
@@ -94,7 +94,7 @@ def confirm_session(folder: Path, wish: Wish, *, lang: str, rules: RuleBase) -> 
     return _search(folder, report, launch, first, options, version, wish, lang, rules)
 
 
-def confirm_after(folder: Path, report: Report, wish: Wish, *, lang: str, rules: RuleBase, color: bool) -> None:
+def confirm_after(folder: Path, report: Report, wish: Confirming, *, lang: str, rules: RuleBase, color: bool) -> None:
     """For `watch`: search after a start that failed, and tell the result on standard error."""
     if wish.mode == "never" or report.verdict not in ("failed", "stalled"):
         return
@@ -124,7 +124,7 @@ def _search(
     first: Outcome,
     options: OptionTable,
     version: str | None,
-    wish: Wish,
+    wish: Confirming,
     lang: str,
     rules: RuleBase,
 ) -> tuple[Report, bool]:
@@ -158,7 +158,9 @@ def _way_around(taken: Holder | None, first: Outcome, mode: Mode) -> tuple[Step,
     return (Step("next-port", Change({"--port": str(taken.free)}), "lossy", {}, cost, PORT_FINDING),)
 
 
-def _plan(launch: Launch, first: Outcome, options: OptionTable, version: str | None, wish: Wish, lang: str) -> None:
+def _plan(
+    launch: Launch, first: Outcome, options: OptionTable, version: str | None, wish: Confirming, lang: str
+) -> None:
     """Print the commands that would be tried if each failed like the first; nothing is started."""
     search = Search(launch, first, options, version, allowed=lambda step: step.safety != "manual", only=wish.only)
     moves = search.moves()

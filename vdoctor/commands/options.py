@@ -53,14 +53,14 @@ def confirming(function: F) -> F:
     return function
 
 
-def taken_wish(options: dict[str, Any]) -> Wish:
+def taken_confirming(options: dict[str, Any]) -> Confirming:
     """What the options of `confirming` ask for; they are taken out of `options`."""
     names = ("mode", "max_trials", "trial_timeout", "budget", "dry_run", "measure", "only")
-    return Wish(*(options.pop(name) for name in names))
+    return Confirming(*(options.pop(name) for name in names))
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class Confirming:
     """How to confirm: minutes for the budget, seconds for one trial."""
 
     mode: Literal["ask", "auto", "never"] = "ask"

@@ -11,7 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
-from vdoctor.commands.options import Wish
+from vdoctor.commands.options import Confirming
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.launch import options as option_tables
@@ -41,7 +41,7 @@ def watch(
     rules: Sequence[Path],
     color: bool,
     verbose: bool,
-    wish: Wish | None = None,
+    wish: Confirming | None = None,
 ) -> int:
     """Run `command`; returns the exit status of `watch` (the child's own, 126, 127)."""
     command = list(command[1:] if command[:1] == ("--",) else command)

@@ -96,6 +96,11 @@ class Supervisor:
             self._stopped_at = self._clock()
             self._child.send(signal.SIGTERM)
 
+    @property
+    def asked(self) -> bool:
+        """The user wants an end."""
+        return self._asked is not None
+
     def now(self) -> float:
         """Seconds since the launch."""
         return self._clock() - self._started

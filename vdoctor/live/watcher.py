@@ -56,6 +56,11 @@ class Watcher:
         source = Source("live", name, self._splitter.lines, self._splitter.bytes)
         return self.examination.report(source)
 
+    @property
+    def asked(self) -> bool:
+        """The user wants an end."""
+        return self._supervisor.asked
+
     # ------------------------------------------------------------------ observer of the supervisor
 
     def started(self, pid: int) -> None:

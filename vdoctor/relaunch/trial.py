@@ -49,9 +49,15 @@ class _Duty:
         self.ready_at: float | None = None
         self.failed = False
         self.lived = False
+        self.watcher: Watcher | None = None
 
     def done(self, now: Examination, t: float) -> bool:
-        """Whether to stop the server: it passed and lives, it failed the canary, or its time is up."""
+        """Whether to stop the server: it passed and lives, it failed the canary, or its time is up.
+
+        A trial that the user ends is stopped like any other: with a grace, and then for certain.
+        """
+        if self.watcher is not None and self.watcher.asked:
+            return True
         if now.timeline.ready and self.ready_at is None:
             self.ready_at = t
         prober = self._prober
@@ -90,7 +96,7 @@ def attempt(
     completion is asked for. The server is stopped afterwards; none of its processes is left. Raises CannotStart.
     """
     duty = _Duty(timeout, prober)
-    watcher = watcher_of(examination, duty.done)
+    watcher = duty.watcher = watcher_of(examination, duty.done)
     if prober is not None:
         prober.start()
     try:
