@@ -34,7 +34,7 @@ STEPS_PROMISED = """launch.config launch.distributed_init weight_load.download w
 kv_init.compile kv_init.profile kv_init.allocate graph_capture.warmup graph_capture.capture runtime.ready runtime.serving"""
 KEYS = {
     "": """schema vdoctor source engine verdict phase step looks_like findings not_evaluated timeline phases elapsed
-        memory exit trials facts""",
+        memory exit motion trials facts""",
     "source": "kind name lines bytes",
     "engine": "name version generation model command",
     "findings": "id rule title severity confidence phase step why evidence symptoms fixes references",
@@ -45,6 +45,7 @@ KEYS = {
     "timeline": "process phase step start end first_line last_line",
     "phases": "phase start end",
     "exit": "status signal asked",
+    "motion": "t state step since kind process pid waiting doing percent rate eta",
     "trials": "fix changes command verdict seconds finding",
     "facts": "value source",
 }

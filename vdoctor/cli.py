@@ -13,6 +13,7 @@ import click
 
 from vdoctor import __version__
 from vdoctor.commands.options import confirming
+from vdoctor.commands.rules_group import rules_group
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.report.words import language
@@ -117,6 +118,44 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     metavar="SECONDS",
     help="Time between two measurements.",
 )
+@click.option(
+    "--follow",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Watch the log FILE of a server that runs already.",
+)
+@click.option("--pid", type=click.IntRange(2), metavar="PID", help="Watch a process that runs already, and its log.")
+@click.option(
+    "--stall-after",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Call it a stall when nothing moves for so long [default: by step].",
+)
+@click.option(
+    "--on-stall",
+    type=click.Choice(["report", "stop"]),
+    default="report",
+    show_default=True,
+    help="What to do then: say so, or stop COMMAND (SIGTERM, later SIGKILL; exit status 1).",
+)
+@click.option(
+    "--after-ready",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Measure for so long after the server got ready; 0: until it ends [default: 0].",
+)
+@click.option(
+    "--events", metavar="FILE", help="Write phases, verdicts, findings and the end to FILE, as JSON lines; never waits."
+)
+@click.option(
+    "--termination-log",
+    is_flag=False,
+    flag_value="/dev/termination-log",
+    metavar="[=FILE]",
+    help="Write a short diagnosis to FILE [default: /dev/termination-log, when it is there].",
+)
+@click.option("--no-instrument", is_flag=True, help="Do not set NCCL_DEBUG=WARN and PYTHONFAULTHANDLER=1 for COMMAND.")
 @click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
 @click.option(
     "--confirm",
@@ -131,16 +170,24 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
 def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Run COMMAND, follow its start-up, and say what went wrong when it dies.
 
+    With --follow FILE, --pid PID or - (standard input: kubectl logs -f POD | vdoctor watch -) in
+    place of COMMAND: watch a server that somebody else started; Ctrl-C ends the watching, not the
+    server.
+
     The output of COMMAND passes through unchanged; the status line and the report go to standard
-    error. Exit status: that of COMMAND (128+N after signal N); 125 vdoctor itself failed, 126
-    COMMAND cannot be executed, 127 it was not found.
+    error (with --follow and --pid the report goes to standard output). The third Ctrl-C kills.
+
+    Exit status: that of COMMAND (128+N after signal N); 1 when --on-stall stopped it; 125 vdoctor
+    itself failed, 126 COMMAND cannot be executed, 127 it was not found. Of an attached server: 0
+    nothing wrong, 1 something found, 125 vdoctor itself failed.
     """
     if sys.platform == "win32":
         raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
     from vdoctor.commands.options import taken_confirming
+    from vdoctor.commands.watch import Wish
     from vdoctor.commands.watch import watch as run
 
-    return run(command, wish=taken_confirming(options), lang=_lang(lang), **options)
+    return run(command, Wish(confirm=taken_confirming(options), lang=_lang(lang), **options))
 
 
 @main_group.command()
@@ -207,63 +254,7 @@ def explain(rule_id: str, lang: str | None, rules: tuple[Path, ...]) -> int:
     return run(rule_id, lang=lang, rules=rules)
 
 
-@main_group.group(name="rules")
-def rules_group() -> None:
-    """The rule base, for people who extend it."""
-
-
-@rules_group.command(name="list")
-@click.option(
-    "--rules",
-    multiple=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="More rules, besides the shipped ones.",
-)
-@click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the titles [default: from the locale]."
-)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rules_list(rules: tuple[Path, ...], lang: str | None, form: str) -> int:
-    """List all rules."""
-    from vdoctor.commands.rules import list_rules
-
-    return list_rules(rules, lang=_lang(lang), form=form)
-
-
-@rules_group.command(name="lint")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE|DIR]...")
-def rules_lint(paths: tuple[Path, ...]) -> int:
-    """Check rule files and prove their examples; without PATH, the shipped rules.
-
-    Every fault is shown with its place, the reason and a way to mend it.
-    """
-    from vdoctor.commands.rules import lint
-
-    return lint(paths)
-
-
-@rules_group.command(name="test")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE|DIR]...")
-def rules_test(paths: tuple[Path, ...]) -> int:
-    """Run the examples inside rule files; without PATH, those of the shipped rules."""
-    from vdoctor.commands.rules import test
-
-    return test(paths)
-
-
-@rules_group.command(name="new")
-@click.argument("rule_id", metavar="ID")
-@click.option("--from-log", required=True, metavar="FILE:LINE", help="The line that the rule is about.")
-@click.option("--cause", metavar="FINDING", help="Finding id [default: the same as ID].")
-@click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), default=Path("rules"), show_default=True, help="Rule base."
-)
-def rules_new(rule_id: str, from_log: str, cause: str | None, folder: Path) -> int:
-    """Write a draft of the rule ID from one line of a log."""
-    from vdoctor.commands.rules import new
-
-    return new(rule_id, from_log=from_log, cause=cause, folder=folder)
+main_group.add_command(rules_group)
 
 
 @main_group.command()

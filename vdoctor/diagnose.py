@@ -14,12 +14,12 @@ from typing import Any
 from vdoctor.facts.derive import derive
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.log import LogFacts
+from vdoctor.facts.motion import motion_facts, needs_hub
 from vdoctor.facts.progress import ProgressFacts
 from vdoctor.facts.ticket import TicketFacts, together
 from vdoctor.facts.unknown_options import unknown_options
 from vdoctor.intake.reader import EventReader
 from vdoctor.launch import command as commands
-from vdoctor.launch.change import apply
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import (
     Event,
@@ -27,9 +27,9 @@ from vdoctor.model import (
     Fact,
     Facts,
     Finding,
-    Fix,
     Launch,
     Line,
+    Motion,
     Observation,
     Report,
     Sample,
@@ -40,23 +40,32 @@ from vdoctor.model import (
 )
 from vdoctor.rulebase import ends
 from vdoctor.rulebase.forecast import weighed
-from vdoctor.rulebase.match import Hit, Matcher, Place
+from vdoctor.rulebase.match import Hit, Matcher
+from vdoctor.rulebase.place import place_of
 from vdoctor.rulebase.rank import Match, evaluate, rank
+from vdoctor.rulebase.remedies import with_commands
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.rulebase.unknown import nearest_rule, root_traceback, unknown_finding
 from vdoctor.startup.ledger import Ledger
-from vdoctor.startup.markers import step_of_method, step_of_stack
+from vdoctor.startup.markers import step_of_stack
 from vdoctor.startup.outcome import Outcome
+from vdoctor.startup.progress import Progress
 from vdoctor.startup.stranger import Stranger
-from vdoctor.startup.timeline import Timeline, depth
+from vdoctor.startup.timeline import Timeline
 
 
 class Examination:
     """One server under examination."""
 
     def __init__(
-        self, rules: RuleBase, options: OptionTable, launch: Launch | None = None, facts: Facts | None = None
+        self,
+        rules: RuleBase,
+        options: OptionTable,
+        launch: Launch | None = None,
+        facts: Facts | None = None,
+        stall_after: float | None = None,
     ) -> None:
+        """`stall_after`: seconds without movement that make a stall, in place of those of each step."""
         self._rules = rules
         self._options = options
         self._launch = launch
@@ -65,6 +74,7 @@ class Examination:
         self._matcher = Matcher(rules)
         self._log_facts = LogFacts()
         self._progress = ProgressFacts()
+        self._motion = Progress(stall_after)
         self._ticket_facts = TicketFacts()
         self._outcome = Outcome()
         self._ledger = Ledger()
@@ -84,8 +94,13 @@ class Examination:
                 for event in self._reader.read((observation,)):
                     self._take(event)
                     events.append(event)
+                    if observation.arrived is not None:
+                        self._motion.line(event, observation.arrived, self.timeline.furthest)
             elif isinstance(observation, Sample):
                 self._ledger.feed(observation)
+                if self._motion.step != self.timeline.furthest or not self._motion.is_measured:
+                    self._motion.hub = needs_hub(self.launch(), self._options)
+                self._motion.sample(observation)
             else:
                 self.exit = observation
         return events
@@ -105,25 +120,16 @@ class Examination:
         self._outcome.feed(event)
         self.timeline.broken = self.timeline.broken or self._outcome.is_broken
         self._stranger.feed(event)
-        self._matcher.feed(event, lambda: self._place(event))
-
-    def _place(self, event: Event) -> Place:
-        frames: tuple[str, ...] = ()
-        process = event.process
-        if event.block is not None:
-            block = self._reader.traceback(event.block)
-            frames, process = block.frames, event.process or block.process
-        known = step_of_stack(frames) or step_of_method(event.text)
-        step = known or self.timeline.step_at(event)
-        if step == "runtime.serving" and not self.timeline.ready and frames:
-            # execute_model is also called by the profile run of engines that are not up yet.
-            known, step = None, self.timeline.step_at(event) or step
-        if step is None and frames[:1] == ("<module>",):
-            # The program died before it said anything that tells a step: imports, arguments.
-            step = "launch.config"
-        return Place(step, known is not None, self.timeline.starts, depth(process or ""), lambda: frames)
+        self._matcher.feed(event, lambda: place_of(event, self._reader, self.timeline))
 
     # ------------------------------------------------------------------ answer
+
+    @property
+    def motion(self) -> Motion | None:
+        """Hung, slow, or on its way; None when nothing was measured. After the end: how it stood, if not well."""
+        if self.exit is None:
+            return self._motion.verdict()
+        return self._motion.final(self.exit.asked is not None)
 
     def report(self, source: Source) -> Report:
         """The report on what was seen so far."""
@@ -143,7 +149,7 @@ class Examination:
             findings = [f for f in findings if f.severity != "info"] + extra + remarks
         # The failure of an earlier start says nothing about the command of the last one.
         of_last = self._launch is not None or not self._is_earlier()
-        findings = [self._with_commands(f, launch if of_last else None, facts) for f in findings]
+        findings = [with_commands(f, launch if of_last else None, facts, self._options) for f in findings]
         phase, step = self._where(verdict, findings)
         return Report(
             source=source,
@@ -161,6 +167,7 @@ class Examination:
             memory=self._ledger.memory(facts),
             looks_like=self._stranger.guess() if verdict == "not_vllm" else None,
             exit=self.exit,
+            motion=self.motion,
         )
 
     def launch(self) -> Launch | None:
@@ -177,6 +184,7 @@ class Examination:
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
         facts = together(self._ticket_facts.facts, asked, self._log_facts.facts) | self._progress.facts
+        facts.update(motion_facts(self.motion, self._motion.frames))
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
@@ -230,13 +238,19 @@ class Examination:
         # A server that the user stops dies with tracebacks of its own making.
         if not asked and self._died(ready):
             return "failed"
-        if "stall" in grave and not ready:
+        if ("stall" in grave and not ready) or self._is_stalled():
             return "stalled"
         if ready:
             return "degraded" if grave & {"degraded", "stall"} else "healthy"
         if self.timeline.seen or findings or self._stranger.is_vllm:
             return "incomplete"
         return "not_vllm"
+
+    def _is_stalled(self) -> bool:
+        """Seen to stand still; a child that ended by itself got over it, one way or another."""
+        by_itself = self.exit is not None and self.exit.asked is None
+        motion = None if by_itself else self.motion
+        return motion is not None and motion.state == "stalled"
 
     def _died(self, ready: bool) -> bool:
         if self._outcome.death_line is not None:
@@ -292,23 +306,6 @@ class Examination:
             return "v1-mrv2"
         fact = facts.get("vllm.generation")
         return str(fact.value) if fact else None
-
-    def _with_commands(self, finding: Finding, launch: Launch | None, facts: Facts) -> Finding:
-        version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
-        fixes: list[Fix] = []
-        for fix in finding.fixes:
-            if not self._available(fix, version):
-                continue
-            changed = None
-            if fix.change and launch is not None and commands.editable(launch):
-                changed = apply(launch, fix.change, self._options, version)
-            fixes.append(replace(fix, command=commands.print_text(changed)) if changed else fix)
-        return replace(finding, fixes=tuple(fixes))
-
-    def _available(self, fix: Fix, version: str | None) -> bool:
-        """Never propose an option that this vLLM does not have."""
-        wanted = [flag for flag, value in fix.change.flags.items() if value is not None]
-        return all(self._options.exists(flag, version) is not False for flag in wanted)
 
 
 def diagnose(

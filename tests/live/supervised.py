@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,7 @@ class Observer:
         self._pid = 0
         self._last = 0.0
         self._in_order = True
+        self._lost = self._left = self._interrupts = 0
 
     def started(self, pid: int) -> None:
         self._pid = pid
@@ -45,11 +47,19 @@ class Observer:
         if self._size >= self._options.get("raise_at", 1 << 62):
             raise RuntimeError("the observer failed")
 
-    def before_write(self, target: int) -> None:
-        pass
+    def lost(self, length: int) -> None:
+        self._lost += length
 
-    def after_write(self, target: int, data: bytes) -> None:
-        pass
+    def left(self, number: int) -> None:
+        self._left = number
+
+    def interrupted(self, times: int) -> None:
+        self._interrupts = times
+
+    def work(self, seconds: float) -> bool:
+        if self._options.get("hang_at") is not None and self._size >= self._options["hang_at"]:
+            time.sleep(self._options.pop("hang_seconds", 0))
+        return False
 
     def tick(self, t: float) -> bool:
         self._ticks += 1
@@ -64,6 +74,9 @@ class Observer:
             "sha256": self._hash.hexdigest(),
             "ticks": self._ticks,
             "in_order": self._in_order,
+            "lost": self._lost,
+            "left": self._left,
+            "interrupts": self._interrupts,
         }
 
 
@@ -82,9 +95,9 @@ def supervise(options: dict[str, Any], argv: list[str]) -> dict[str, Any]:
     """One command to its end: what the observer saw and how it ended."""
     observer = Observer(options)
     env = EarlySignal(os.environ) if options.get("early_signal") else os.environ
-    supervisor = Supervisor(observer, quiet=options.get("quiet", False), stop_grace=0.3)
+    supervisor = Supervisor(quiet=options.get("quiet", False), stop_grace=0.3)
     try:
-        end = supervisor.run(argv, env, tick=0.02)
+        end = supervisor.run(observer, argv, env, tick=0.02)
         how = {"status": end.status, "signal": end.signal, "asked": end.asked, "t": end.t}
     except CannotStart as error:
         how = {"status": error.status, "error": str(error)}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from vdoctor.commands.examine import render, terminal_width, use_color
-from vdoctor.commands.watch import Screen
+from vdoctor.commands.screen import Screen
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.launch import options as option_tables

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.diagnose import Examination
-from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
 from vdoctor.intake.splitter import LineSplitter
@@ -19,6 +18,18 @@ from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
+
+__all__ = [
+    "check_output",
+    "emit",
+    "examine_input",
+    "examine_session",
+    "render",
+    "tell",
+    "terminal_width",
+    "use_color",
+    "verdict_status",
+]
 
 
 def examine_input(one: Input, rules: RuleBase, options: OptionTable) -> Report:
@@ -35,8 +46,11 @@ def examine_input(one: Input, rules: RuleBase, options: OptionTable) -> Report:
 def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Report:
     """The report on a recorded session: the same as `watch` gave."""
     session = Session(folder)
-    launch = parse([*(f"{k}={v}" for k, v in session.env.items()), *session.command])
-    examination = Examination(rules, options, launch, session.facts)
+    words = [*(f"{k}={v}" for k, v in session.env.items()), *session.command]
+    launch = parse(words) if words else None
+    stall_after = session.facts.get("watch.stall_after")
+    seconds = float(stall_after.value) if stall_after and isinstance(stall_after.value, int | float) else None
+    examination = Examination(rules, options, launch, session.facts, seconds)
     examination.feed(session.observations())
     return examination.report(Source("session", str(folder), session.lines, session.bytes))
 
@@ -60,58 +74,3 @@ def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose:
         for report in reports
     )
     return "\n".join(texts)
-
-
-def emit(text: str, output: str | None) -> None:
-    """Write the result to standard output or to a file. Raises UserError when the file cannot be written."""
-    if output is None or output == "-":
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise UserError(f"standard output: cannot be written: {error.strerror}") from None
-        return
-    try:
-        # A name or a log may hold what is no character; JSON reads the escape back.
-        Path(output).write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
-
-
-def check_output(output: str | None) -> None:
-    """Raises UserError when the result could not be written later on: known before a long run, not after it."""
-    if output is None or output == "-":
-        return
-    try:
-        Path(output).open("ab").close()
-    except OSError as error:
-        raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
-
-
-def tell(text: str) -> None:
-    """Write to standard error; a reader that went away ends the telling, not the run."""
-    try:
-        sys.stderr.write(text)
-        sys.stderr.flush()
-    except OSError:
-        devnull = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(devnull, 2)
-        os.close(devnull)
-
-
-def terminal_width(fd: int) -> int:
-    """Columns of the terminal at `fd`; COLUMNS beats it, and 100 is taken where there is none."""
-    wanted = os.environ.get("COLUMNS", "")
-    if wanted.isdecimal() and int(wanted) > 0:
-        return int(wanted)
-    try:
-        return os.get_terminal_size(fd).columns or 100
-    except OSError:
-        return 100
-
-
-def use_color(wanted: bool, stream_is_terminal: bool) -> bool:
-    """Colour on a terminal unless --no-color or NO_COLOR says otherwise."""
-    return wanted and stream_is_terminal and not os.environ.get("NO_COLOR")

@@ -1,4 +1,7 @@
-"""vdoctor watch: run a command, follow its start-up, diagnose its end."""
+"""vdoctor watch: run a command, or attach to a server that runs, follow its start-up, diagnose its end.
+
+The command is started before rules are read: what vdoctor needs for itself costs the server no time.
+"""
 
 from __future__ import annotations
 
@@ -6,187 +9,248 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import platformdirs
-
-from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
 from vdoctor.commands.options import Confirming
-from vdoctor.diagnose import Examination
+from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.errors import UserError
-from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse
+from vdoctor.live.announce import Announcer, EventFile
 from vdoctor.live.child import CannotStart
+from vdoctor.live.instrument import added
 from vdoctor.live.session import Recorder
-from vdoctor.live.watcher import Watcher
-from vdoctor.model import PHASES, Event, Exit, Report, phase_of
-from vdoctor.report.status import memory, status_line
+from vdoctor.live.supervise import Supervisor
+from vdoctor.model import Exit, Fact, Launch, Report
 from vdoctor.report.words import word
-from vdoctor.store import load_rules
 
-#: The status line waits so long after output, so that it does not flicker between two lines.
-_CALM = 0.25
+if TYPE_CHECKING:
+    from vdoctor.commands.screen import Screen
+    from vdoctor.diagnose import Examination
+    from vdoctor.live.watcher import Feed
+    from vdoctor.rulebase.schema import RuleBase
+
+#: `--on-stall stop` ended the child.
+_STOPPED = 1
 
 
-def watch(
-    command: Sequence[str],
-    *,
-    session: Path | None,
-    no_session: bool,
-    interval: float,
-    quiet: bool,
-    form: str,
-    output: str | None,
-    lang: str,
-    rules: Sequence[Path],
-    color: bool,
-    verbose: bool,
-    wish: Confirming | None = None,
-) -> int:
-    """Run `command`; returns the exit status of `watch` (the child's own, 126, 127)."""
-    command = list(command[1:] if command[:1] == ("--",) else command)
-    if not command:
-        raise UserError("no command given", "vdoctor watch -- vllm serve MODEL ...")
-    if wish is not None and wish.mode != "never" and no_session:
-        raise UserError("--confirm keeps its trials in the session", "leave --no-session out")
-    check_output(output)
-    base = load_rules(rules)
-    examination = Examination(base, option_tables.load(), parse(command))
-    recorder = None if no_session else _recorder(session, command)
-    screen = Screen(examination, recorder, interval, lang, quiet=quiet, color=use_color(color, sys.stderr.isatty()))
+@dataclass(frozen=True)
+class Wish:
+    """The options of `watch`."""
+
+    follow: Path | None
+    pid: int | None
+    session: Path | None
+    no_session: bool
+    interval: float
+    quiet: bool
+    stall_after: float | None
+    on_stall: str
+    after_ready: float
+    events: str | None
+    termination_log: str | None
+    no_instrument: bool
+    form: str
+    output: str | None
+    lang: str
+    rules: Sequence[Path]
+    color: bool
+    verbose: bool
+    confirm: Confirming | None = None
+
+
+def watch(command: Sequence[str], wish: Wish) -> int:
+    """Returns the exit status of `watch`: the child's own, 126, 127, 1 for one that was stopped; for an attached server
+    0 nothing wrong, 1 something found."""
+    words = list(command[1:] if command[:1] == ("--",) else command)
+    attached = wish.follow is not None or wish.pid is not None
+    _check(words, wish, attached)
+    if attached or words == ["-"]:
+        from vdoctor.commands.attach import attach
+
+        return attach(wish)
+    return _run(words, wish)
+
+
+def _check(words: list[str], wish: Wish, attached: bool) -> None:
+    """Everything that can be wrong is wrong before anything starts."""
+    if attached and words:
+        raise UserError(
+            "--follow and --pid watch a server that runs already: no command goes with them", "leave one of them out"
+        )
+    if not words and not attached:
+        raise UserError(
+            "no command given", "vdoctor watch -- vllm serve MODEL ..., or --follow FILE, or --pid PID, or -"
+        )
+    if wish.form == "json" and wish.output is None and not attached:
+        raise UserError(
+            "--format json: standard output is the server's, standard error is for people",
+            "give --output FILE as well; a stream of events for programs is --events FILE",
+        )
+    if wish.events == "-" and not attached:
+        raise UserError("--events -: standard output is the server's", "give a file, a named pipe or /dev/stderr")
+    if wish.confirm is not None and wish.confirm.mode != "never":
+        if attached or words == ["-"]:
+            raise UserError("--confirm relaunches the command that vdoctor started", "give a command")
+        if wish.no_session:
+            raise UserError("--confirm keeps its trials in the session", "leave --no-session out")
+    check_output(wish.output)
+
+
+def _run(command: list[str], wish: Wish) -> int:
+    launch = parse(command)
+    settings = {} if wish.no_instrument else added(os.environ, launch)
+    facts = facts_of(wish, settings)
+    base = read_rules(wish.rules) if wish.rules else None
+    events = EventFile(wish.events) if wish.events else None
+    recorder = open_recorder(wish, command, facts)
+    supervisor = Supervisor()
     try:
-        end = screen.run(command, os.environ)
+        supervisor.start(command, {**os.environ, **settings})
     except CannotStart as error:
         print(f"vdoctor: {error}", file=sys.stderr)
         if recorder is not None:
             recorder.close(None, {"id": "", "kind": "crash", "note": str(error)})
         return error.status
-    report = screen.finish(recorder, end)
-    if not quiet and not (form == "json" and output is not None):
-        text = render([report], form, lang, color=screen.color, verbose=verbose, width=terminal_width(2))
-        tell("\n" + text)
-        if recorder is not None:
-            tell(f"{word('session', lang)}: {recorder.folder}\n")
-    if recorder is not None and recorder.failed is not None:
-        tell(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}\n")
-    if output is not None:
-        emit(render([report], form, lang, color=False, verbose=verbose), output)
-    if wish is not None and recorder is not None:
+    with ExitStack() as undo:
+        undo.callback(supervisor.abandon)
+        screen = make_screen(wish, base or read_rules(()), launch, facts, recorder, events)
+        undo.pop_all()
+    end = follow(screen, supervisor, command)
+    report = conclude(wish, screen, recorder, end, to_stdout=False)
+    write_termination_log(wish, report)
+    if end is None:
+        return 125
+    if wish.confirm is not None and recorder is not None:
         from vdoctor.commands.confirm import confirm_after
 
-        confirm_after(recorder.folder, report, wish, lang=lang, rules=base, color=screen.color)
-    return end.status
+        confirm_after(
+            recorder.folder, report, wish.confirm, lang=wish.lang, rules=read_rules(wish.rules), color=screen.color
+        )
+    return _STOPPED if end.asked == "stop" else end.status
 
 
-class Screen(Watcher):
-    """A watcher that shows where the launch is, on standard error, without touching the child's output."""
-
-    def __init__(
-        self,
-        examination: Examination,
-        recorder: Recorder | None,
-        interval: float,
-        lang: str,
-        *,
-        quiet: bool,
-        color: bool,
-        stop_when: Callable[[Examination, float], bool] | None = None,
-        tell_ready: bool = True,
-    ) -> None:
-        """`tell_ready`: show the timeline as soon as the server is ready."""
-        super().__init__(examination, recorder, interval=interval, stop_when=stop_when)
-        self.color = color
-        self._lang = lang
-        self._quiet = quiet
-        self._terminal = sys.stderr.isatty()
-        #: Outputs that end where the status line stands; what a redirected one carries does not touch it.
-        self._beside = [fd for fd in (1, 2) if os.isatty(fd)] if self._terminal else [1, 2]
-        self._shown = False
-        self._line_open = False
-        self._written = 0.0
-        self._phase: str | None = None
-        self._told_ready = not tell_ready
-
-    def finish(self, recorder: Recorder | None, end: Exit) -> Report:
-        """Clear the line, close the recording, give the final report."""
-        self._clear()
-        report = self.report(" ".join(recorder_name(recorder)))
-        if recorder is not None:
-            recorder.close(end, label(report))
-        return report
-
-    def before_write(self, target: int) -> None:
-        """The child's output takes the place of the status line."""
-        if target in self._beside:
-            self._clear()
-
-    def after_write(self, target: int, data: bytes) -> None:
-        """Remember whether the cursor stands at the start of a line."""
-        if target in self._beside:
-            self._line_open = not data.endswith(b"\n")
-            self._written = time.monotonic()
-
-    def on_events(self, events: list[Event]) -> None:
-        """Tell once when the server is ready."""
-        if self.examination.timeline.ready and not self._told_ready and not self._quiet:
-            self._told_ready = True
-            if not self._line_open:
-                from vdoctor.report.text import render as render_text
-
-                self._clear()
-                tell(render_text(self.report(""), lang=self._lang, color=self.color, width=terminal_width(2)))
-
-    def on_tick(self, t: float) -> None:
-        """Redraw the line on a terminal; else say each new phase once."""
-        if self._quiet or self._line_open:
-            return
-        if not self._terminal:
-            self._say_phase(t)
-        elif time.monotonic() - self._written >= _CALM and not self.examination.timeline.ready:
-            step = self.examination.timeline.furthest
-            tell(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")
-            self._shown = True
-
-    def _say_phase(self, t: float) -> None:
-        step = self.examination.timeline.furthest
-        phase = phase_of(step) if step else None
-        if phase is not None and phase != self._phase and phase in PHASES:
-            self._phase = phase
-            rest = "  ".join(memory(self.last_sample))
-            tell(f"vdoctor: {t:.1f} s  {phase}" + (f"  {rest}" if rest else "") + "\n")
-
-    def _clear(self) -> None:
-        if self._shown:
-            tell("\r\x1b[2K")
-            self._shown = False
+def facts_of(wish: Wish, settings: dict[str, str]) -> dict[str, Fact]:
+    """What is true of the watching itself; recorded, so that a replay knows it."""
+    facts = {}
+    if settings:
+        facts["watch.instrumented"] = Fact(" ".join(f"{k}={v}" for k, v in settings.items()), "watch")
+    if wish.stall_after is not None:
+        facts["watch.stall_after"] = Fact(wish.stall_after, "watch")
+    return facts
 
 
-def recorder_name(recorder: Recorder | None) -> tuple[str, ...]:
-    """The name of the source in the report: the session folder, or the child."""
-    return (str(recorder.folder),) if recorder is not None else ("child",)
+def read_rules(folders: Sequence[Path]) -> RuleBase:
+    """The rule base. Raises UserError."""
+    from vdoctor.store import load_rules
+
+    return load_rules(folders)
 
 
-def label(report: Report) -> dict[str, object]:
-    """case.json: what was found, in the form of a fixture's label."""
-    kinds = {"failed": "crash", "stalled": "stall", "incomplete": "stall", "degraded": "runtime"}
-    version = report.facts.get("vllm.version")
-    return {
-        "id": report.findings[0].id if report.findings else report.verdict,
-        "also": [finding.id for finding in report.findings[1:]],
-        "phase": report.phase,
-        "kind": kinds.get(report.verdict, report.verdict),
-        "vllm_version": version.value if version else None,
-        "gpu": report.facts["gpu.name"].value if "gpu.name" in report.facts else None,
-        "note": "recorded by vdoctor watch; the id is its own finding",
-    }
+def make_screen(
+    wish: Wish,
+    base: RuleBase,
+    launch: Launch | None,
+    facts: dict[str, Fact],
+    recorder: Recorder | None,
+    events: EventFile | None,
+    *,
+    attached: bool = False,
+) -> Screen:
+    """The examination and what shows it. Slow: rules, option tables and half of vdoctor are read here."""
+    from vdoctor.commands.screen import Screen
+    from vdoctor.diagnose import Examination
+    from vdoctor.launch import options as option_tables
+
+    examination = Examination(base, option_tables.load(), launch, facts, wish.stall_after)
+    return Screen(
+        examination,
+        recorder,
+        wish.interval,
+        wish.lang,
+        quiet=wish.quiet,
+        color=use_color(wish.color, sys.stderr.isatty()),
+        stop_when=_stop_when(wish, attached),
+        announcer=Announcer(events, wish.lang) if events else None,
+        measure_after_ready=wish.after_ready or None,
+        rules=base,
+    )
 
 
-def _recorder(session: Path | None, command: list[str]) -> Recorder | None:
-    """The folder that the user named must do; where nobody named one, a launch goes before its recording."""
-    if session is not None:
-        return Recorder(session, command, {}, {})
+def _stop_when(wish: Wish, attached: bool) -> Callable[[Examination, float], bool]:
+    """When to stop the child; for an attached server: when to stop looking."""
+    ready_at: list[float] = []
+
+    def enough(examination: Examination, t: float) -> bool:
+        if attached and wish.after_ready and examination.timeline.ready:
+            ready_at.append(t)
+            del ready_at[1:]
+            if t - ready_at[0] >= wish.after_ready:
+                return True
+        if wish.on_stall != "stop":
+            return False
+        motion = examination.motion
+        return motion is not None and motion.state == "stalled"
+
+    return enough
+
+
+def follow(screen: Screen, feed: Feed, command: list[str]) -> Exit | None:
+    """Stay to the end."""
+    screen.command = command
+    return screen.follow(feed)
+
+
+def conclude(wish: Wish, screen: Screen, recorder: Recorder | None, end: Exit | None, *, to_stdout: bool) -> Report:
+    """The report, to where it belongs."""
+    from vdoctor.commands.examine import render
+
+    report = screen.finish(recorder, end)
+    if to_stdout and wish.output is None:
+        if not wish.quiet:
+            color = use_color(wish.color, sys.stdout.isatty())
+            emit(
+                render([report], wish.form, wish.lang, color=color, verbose=wish.verbose, width=terminal_width(1)), None
+            )
+    elif not wish.quiet and wish.form != "json":
+        text = render([report], wish.form, wish.lang, color=screen.color, verbose=wish.verbose, width=terminal_width(2))
+        tell("\n" + text)
+    if recorder is not None and not wish.quiet and wish.form != "json":
+        tell(f"{word('session', wish.lang)}: {recorder.folder}\n")
+    if recorder is not None and recorder.failed is not None and not screen.told_failure:
+        tell(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}\n")
+    if wish.output is not None:
+        emit(render([report], wish.form, wish.lang, color=False, verbose=wish.verbose), wish.output)
+    return report
+
+
+def write_termination_log(wish: Wish, report: Report) -> None:
+    """The short diagnosis for Kubernetes, when there is something to say and somebody who reads it."""
+    path = wish.termination_log
+    if path is None or report.verdict == "healthy" or (path == TERMINATION_LOG and not Path(path).exists()):
+        return
+    from vdoctor.report.brief import brief
+
     try:
-        return Recorder(_new_folder(), command, {}, {})
+        Path(path).write_bytes(brief(report, wish.lang, MOST_TERMINATION))
+    except OSError as error:
+        tell(f"vdoctor: {path}: cannot be written: {error.strerror}\n")
+
+
+#: Where Kubernetes looks for a message, and how much of it is shown.
+TERMINATION_LOG, MOST_TERMINATION = "/dev/termination-log", 4096
+
+
+def open_recorder(wish: Wish, command: list[str], facts: dict[str, Fact]) -> Recorder | None:
+    """The folder that the user named must do; where nobody named one, a launch goes before its recording."""
+    if wish.no_session:
+        return None
+    if wish.session is not None:
+        return Recorder(wish.session, command, {}, facts)
+    try:
+        return Recorder(_new_folder(), command, {}, facts)
     except (UserError, OSError) as error:
         tell(f"vdoctor: {error}; nothing is recorded\n")
         return None
@@ -194,6 +258,8 @@ def _recorder(session: Path | None, command: list[str]) -> Recorder | None:
 
 def _new_folder() -> Path:
     """A fresh folder below the user's state folder."""
+    import platformdirs
+
     stem = Path(platformdirs.user_state_dir("vdoctor", appauthor=False)) / "sessions" / time.strftime("%Y%m%d-%H%M%S")
     folder, number = stem, 1
     while folder.exists():

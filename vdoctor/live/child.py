@@ -15,10 +15,16 @@ import sys
 import termios
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import psutil
+from vdoctor.live.output import same_file
+
+if TYPE_CHECKING:
+    import psutil
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+#: A child that writes faster than that is waited for; what is in the pipe when the child ends is still read.
+PIPE_SIZE = 1 << 18
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
@@ -48,7 +54,8 @@ class Child:
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start `argv`. Raises CannotStart."""
-        _become_subreaper()
+        become_subreaper()
+        self.code: int | None = None
         self.streams, slaves = _open_streams()
         try:
             self._process = subprocess.Popen(
@@ -58,7 +65,7 @@ class Child:
                 stdout=slaves[0],
                 stderr=slaves[1],
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             self.close_streams()
@@ -70,11 +77,36 @@ class Child:
             for fd in set(slaves):
                 os.close(fd)
         self.pid = self._process.pid
-        _owned.add(self.pid)
 
     def poll(self) -> int | None:
-        """The child's wait status as subprocess gives it (negative: signal), None while it lives."""
-        return self._process.poll()
+        """The child's wait status as subprocess gives it (negative: signal), None while it lives.
+
+        Its process id stays taken until `collect`: a late signal cannot reach a stranger.
+        """
+        if self.code is None:
+            if not hasattr(os, "waitid"):
+                self.code = self._process.poll()
+                return self.code
+            info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if info is not None:
+                self.code = info.si_status if info.si_code == os.CLD_EXITED else -info.si_status
+        return self.code
+
+    def collect(self) -> None:
+        """Take the status off the kernel's hands, and those of all adopted orphans that have ended."""
+        self._process.wait()
+        self.reap()
+
+    def reap(self) -> None:
+        """Collect adopted orphans that have ended; the child itself is left to `collect`."""
+        if not hasattr(os, "waitid"):
+            return
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                if info is None or (info.si_pid == self.pid and self._process.returncode is None):
+                    return
+                os.waitpid(info.si_pid, 0)
 
     def send(self, signum: int) -> None:
         """Signal the whole process group."""
@@ -87,24 +119,28 @@ class Child:
 
     def descendants(self) -> list[psutil.Process]:
         """Living processes that came from the child, adopted orphans included."""
+        import psutil
+
         mine = psutil.Process()
         found: list[psutil.Process] = mine.children(recursive=True) if sys.platform == "linux" else self._below()
         return [process for process in found if process.pid != self.pid and _alive(process)]
 
     def _below(self) -> list[psutil.Process]:
+        import psutil
+
         try:
             return psutil.Process(self.pid).children(recursive=True)
         except psutil.NoSuchProcess:
             return []
 
-    def read(self, stream: Stream, size: int = 1 << 16) -> bytes:
-        """What the child wrote; empty at the end of the stream."""
+    def read(self, stream: Stream, room: memoryview) -> int:
+        """Put what the child wrote into `room`; the number of bytes, 0 at the end of the stream."""
         try:
-            return os.read(stream.fd, size)
+            return os.readv(stream.fd, [room])
         except OSError as error:
             # A terminal whose last writer is gone reports EIO instead of an end.
             if error.errno in (errno.EIO, errno.EBADF):
-                return b""
+                return 0
             raise
 
     def close(self, stream: Stream) -> None:
@@ -127,20 +163,6 @@ class Child:
             self.close(stream)
 
 
-def reap() -> None:
-    """Collect adopted orphans that have ended; the child itself is left to its owner."""
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            info = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if info is None or info.si_pid in _owned:
-                return
-            os.waitpid(info.si_pid, 0)
-
-
-#: Children whose status `Child.poll` collects; `reap` must not take it away.
-_owned: set[int] = set()
-
-
 def status_of(code: int) -> tuple[int, str | None]:
     """subprocess's return code to (status as a shell shows it, name of the signal)."""
     if code >= 0:
@@ -153,15 +175,17 @@ def status_of(code: int) -> tuple[int, str | None]:
 
 
 def _alive(process: psutil.Process) -> bool:
+    import psutil
+
     try:
-        return process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
         return False
 
 
 def _open_streams() -> tuple[list[Stream], tuple[int, int]]:
     """Pipes, or terminals where our outputs are terminals; one terminal for both when both are one."""
-    if _is_terminal(1) and _is_terminal(2) and os.fstat(1).st_rdev == os.fstat(2).st_rdev:
+    if _is_terminal(1) and _is_terminal(2) and same_file(1, 2):
         master, slave = _terminal(1)
         return [Stream(master, 1, True)], (slave, slave)
     streams, slaves = [], []
@@ -171,9 +195,16 @@ def _open_streams() -> tuple[list[Stream], tuple[int, int]]:
             reader, writer = _terminal(target)
         else:
             reader, writer = os.pipe()
+            _enlarge(reader)
         streams.append(Stream(reader, target, terminal))
         slaves.append(writer)
     return streams, (slaves[0], slaves[1])
+
+
+def _enlarge(pipe: int) -> None:
+    """A larger pipe: fewer turns between a child that writes much and us. As large as the system allows."""
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(pipe, getattr(fcntl, "F_SETPIPE_SZ", 1031), PIPE_SIZE)
 
 
 def _is_terminal(fd: int) -> bool:
@@ -199,12 +230,13 @@ def _copy_size(source: int, target: int) -> None:
         fcntl.ioctl(target, termios.TIOCSWINSZ, size)
 
 
-def _become_subreaper() -> None:
+def become_subreaper() -> None:
+    """Orphans below this process become its children (Linux)."""
     if _prctl is not None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _die_with_parent() -> None:
-    """Runs between fork and exec: one system call, nothing that could take a lock."""
+def die_with_parent(signum: int = signal.SIGTERM) -> None:
+    """Get a signal when the parent ends (Linux). One system call: it may run between fork and exec."""
     if _prctl is not None:
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        _prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)

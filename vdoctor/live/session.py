@@ -1,24 +1,24 @@
 """Session folders: the recording of one watched launch, and its replay.
 
 `log.txt` holds the output as captured; `samples.jsonl` one JSON object a line in order of time:
-`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), `{"t", "gpus", "host"}`, or
-`{"t", "exit"}`; `session.json` the launch; `case.json` the label, as in fixtures.
+`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), a sample (records.py), `{"t", "exit"}`,
+or `{"t", "skip": [offset, bytes]}` (lines of log.txt that came too fast to be examined, see skipping.py); `session.json`
+the launch; `case.json` the label, as in fixtures.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
-from vdoctor.intake.splitter import LineSplitter
-from vdoctor.model import Exit, Fact, GpuSample, HostSample, Observation, Sample
+from vdoctor.live.records import Reader, Writer, finite
+from vdoctor.live.skipping import Range, SkippingSplitter, pieces
+from vdoctor.model import Exit, Fact, Observation, Sample
 
 SCHEMA = "vdoctor.session/1"
 
@@ -33,6 +33,7 @@ class Recorder:
         self._command = command
         self._env = dict(env)
         self._facts = dict(facts)
+        self._writer = Writer()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name in ("session.json", "log.txt", "samples.jsonl", "case.json"):
@@ -57,15 +58,18 @@ class Recorder:
         except OSError as error:
             self.failed = error
 
+    def skip(self, t: float, start: int, length: int) -> None:
+        """Lines of the log that were not examined."""
+        self._line({"t": round(t, 4), "skip": [start, length]})
+
+    def fact(self, name: str, fact: Fact) -> None:
+        """What is known about the watching itself; `close` writes it down."""
+        self._facts[name] = fact
+
     def sample(self, sample: Sample) -> None:
         """One measurement."""
-        self._line(
-            {
-                "t": round(sample.t, 4),
-                "gpus": [asdict(g) for g in sample.gpus],
-                "host": asdict(sample.host) if sample.host else None,
-            }
-        )
+        if not self.failed:
+            self._line(self._writer.row(sample))
 
     def close(self, end: Exit | None, label: Mapping[str, Any]) -> None:
         """Write the end and the label, each as far as the disk lets us."""
@@ -130,34 +134,45 @@ class Session:
 
     def observations(self, chunk: int | None = None) -> Iterator[Observation]:
         """The observations in the order in which they came; `chunk` cuts the log finer (for tests)."""
-        splitter = LineSplitter()
+        splitter = SkippingSplitter()
+        reader = Reader()
         t = 0.0
         try:
+            skips = sorted(self._skips())
             with (self.folder / "log.txt").open("rb") as log:
                 size = (self.folder / "log.txt").stat().st_size
                 for entry in self._entries():
-                    t = _finite(entry.get("t", t))
+                    t = finite(entry.get("t", t))
                     if "log" in entry:
-                        yield from _fed(splitter, log.read(min(int(entry["log"]), size)), t, chunk)
+                        start = log.tell()
+                        yield from _fed(splitter, start, log.read(min(int(entry["log"]), size)), t, skips, chunk)
                     elif "exit" in entry:
                         yield from splitter.close(t)
                         yield _exit(t, entry["exit"])
-                    else:
-                        yield _sample(t, entry)
+                    elif "skip" not in entry:
+                        yield reader.sample(t, entry)
                 # A recording that was cut off may have more output than entries.
                 while rest := log.read(1 << 16):
-                    yield from _fed(splitter, rest, t, chunk)
+                    yield from _fed(splitter, log.tell() - len(rest), rest, t, skips, chunk)
                 yield from splitter.close(t)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise UserError(f"{self.folder}: is damaged: {error}") from None
-        self.lines, self.bytes = splitter.lines, splitter.bytes
+        self.lines, self.bytes = splitter.lines, splitter.size
 
-    def _entries(self) -> Iterator[dict[str, Any]]:
+    def _skips(self) -> Iterator[Range]:
+        for entry in self._entries("skip"):
+            if "skip" in entry:
+                offset, length = (int(number) for number in entry["skip"])
+                yield offset, length
+
+    def _entries(self, word: str = "") -> Iterator[dict[str, Any]]:
         path = self.folder / "samples.jsonl"
         if not path.is_file():
             return
         with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
+                if word not in line:
+                    continue
                 entry = None
                 # The last line of a session that was killed is cut off.
                 with contextlib.suppress(ValueError, RecursionError):
@@ -166,28 +181,22 @@ class Session:
                     yield entry
 
 
-def _fed(splitter: LineSplitter, data: bytes, t: float, chunk: int | None) -> Iterator[Observation]:
-    size = chunk or max(len(data), 1)
-    for start in range(0, len(data), size):
-        yield from splitter.feed(data[start : start + size], t)
+def _fed(
+    splitter: SkippingSplitter, start: int, data: bytes, t: float, skips: list[Range], chunk: int | None
+) -> Iterator[Observation]:
+    while skips and sum(skips[0]) <= start:
+        del skips[0]
+    for piece, skipped in pieces(start, data, skips):
+        if skipped:
+            splitter.skip(len(piece), piece.count(b"\n"))
+            continue
+        size = chunk or max(len(piece), 1)
+        for at in range(0, len(piece), size):
+            yield from splitter.feed(piece[at : at + size], t)
 
 
 def _exit(t: float, entry: Mapping[str, Any]) -> Exit:
     return Exit(t, int(entry["status"]), _text(entry.get("signal")), _text(entry.get("asked")))
-
-
-def _sample(t: float, entry: Mapping[str, Any]) -> Sample:
-    host = entry.get("host")
-    measured = HostSample(int(host["processes"]), int(host["rss"]), _finite(host["cpu_seconds"])) if host else None
-    return Sample(t, tuple(_gpu(gpu) for gpu in entry.get("gpus") or ()), measured)
-
-
-def _gpu(entry: Mapping[str, Any]) -> GpuSample:
-    memory_total, memory_used, utilization = (
-        None if entry.get(name) is None else int(entry[name]) for name in ("memory_total", "memory_used", "utilization")
-    )
-    name, uuid = _text(entry.get("name")), _text(entry.get("uuid"))
-    return GpuSample(int(entry["index"]), name, uuid, memory_total, memory_used, utilization)
 
 
 def _fact(entry: Mapping[str, Any]) -> Fact:
@@ -195,14 +204,6 @@ def _fact(entry: Mapping[str, Any]) -> Fact:
     if not isinstance(value, str | int | float | list):
         raise ValueError(f"{value!r} is no value of a fact")
     return Fact(tuple(value) if isinstance(value, list) else value, str(entry["source"]))
-
-
-def _finite(value: Any) -> float:
-    """json reads NaN and Infinity, which no clock shows."""
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value!r} is no number of seconds")
-    return number
 
 
 def _text(value: Any) -> str | None:

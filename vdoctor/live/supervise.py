@@ -1,25 +1,34 @@
-"""The loop around a child: pass on output, forward signals, tick, and clean up at the end."""
+"""The loop around a keeper: take what the child wrote, forward signals, tick, and see to it that all of it ends."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import selectors
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FrameType
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
 
-from vdoctor.live.child import Child, Stream, reap, status_of
+from vdoctor.live.child import CannotStart, Child, become_subreaper, status_of
+from vdoctor.live.inlet import Inlet
+from vdoctor.live.keeper import fork_keeper, start_child
+from vdoctor.live.link import Closed, Kind, Message
 from vdoctor.live.merge import Merger
+from vdoctor.live.output import SELECTOR
+from vdoctor.live.signals import Signals
 from vdoctor.model import Exit
 
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: After the end of the child its other processes have so long to end by themselves, then after SIGTERM.
-_GRACE, _TERM_GRACE, _KILL_GRACE = 0.5, 1.5, 0.2
-#: A pipe holds 1 MiB at most, and we read 64 KiB at a time.
-_LATE_READS = 16
+if TYPE_CHECKING:
+    from vdoctor.live.strays import Reaper
+
+#: Without output for so long, ticks come seldom.
+_CALM, _SELDOM = 3.0, 0.5
+#: Examination is done in slices of this length, so that what comes in is taken.
+_SLICE = 0.02
+#: A keeper that was told to end everything has so long.
+_END_GRACE = 5.0
+#: The interrupt that kills instead of asking.
+_LAST_INTERRUPT = 3
 
 
 class Observer(Protocol):
@@ -31,210 +40,265 @@ class Observer(Protocol):
     def output(self, t: float, data: bytes) -> None:
         """Bytes for the record, whole lines."""
 
-    def before_write(self, target: int) -> None:
-        """Output is about to be passed on to 1 or 2."""
+    def lost(self, length: int) -> None:
+        """So many bytes were passed on, but are in no record: we were too slow."""
 
-    def after_write(self, target: int, data: bytes) -> None:
-        """Output was passed on."""
+    def left(self, number: int) -> None:
+        """The child has ended and left so many processes, which are ended now."""
+
+    def interrupted(self, times: int) -> None:
+        """The user pressed Ctrl-C; after the second time he should know what a third does."""
+
+    def work(self, seconds: float) -> bool:
+        """Do what waits, for about so long; True when there is more."""
 
     def tick(self, t: float) -> bool:
-        """Called about ten times a second; True asks to stop the child."""
+        """Called up to ten times a second; True asks to stop the child."""
 
 
 class Supervisor:
-    """Runs one child to its end."""
+    """Runs one child to its end: `start`, then `follow`; or `run`, which does both."""
 
-    def __init__(
-        self,
-        observer: Observer,
-        *,
-        quiet: bool = False,
-        stop_grace: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, *, quiet: bool = False, stop_grace: float = 10.0) -> None:
         """`quiet` swallows the child's output instead of passing it on.
 
         A child that we stop and that ignores SIGTERM is killed after `stop_grace` seconds; one that
         the user stops is his.
         """
-        self._observer = observer
         self._quiet = quiet
         self._stop_grace = stop_grace
-        self._clock = clock
-        self._asked: str | None = None
         self._stopped_at: float | None = None
-        self._resized = False
+        self._signals = Signals(self._send)
+        self._pid = 0
+        self._killed = False
+        self._gone: Message | None = None
 
-    def run(self, argv: Sequence[str], env: Mapping[str, str], *, tick: float = 0.1) -> Exit:
+    def run(self, observer: Observer, argv: Sequence[str], env: Mapping[str, str], *, tick: float = 0.1) -> Exit:
         """Start the child and stay with it. Raises CannotStart; all its processes are gone afterwards."""
-        with self._signals() as wake:
-            child = Child(argv, env)
-            self._child = child
-            self._started = self._clock()
-            if self._asked is not None:
-                # The signal came while the child was being made.
-                child.send(signal.Signals[self._asked])
+        self.start(argv, env)
+        return self.follow(observer, tick=tick)
+
+    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start the child; its output is passed on from now on. Raises CannotStart."""
+        self._start(lambda: start_child(list(argv), dict(env)), 2)
+
+    def start_input(self) -> None:
+        """Pass standard input on, in place of a child's output."""
+        self._start(lambda: Inlet, 1)
+
+    def _start(self, prepare: Callable[[], Callable[[], Child | Inlet]], streams: int) -> None:
+        self._signals.open()
+        try:
+            become_subreaper()
+            self._keeper, self._link, self._ring = fork_keeper(prepare(), quiet=self._quiet)
+            first = self._first()
+        except BaseException:
+            self._signals.close()
+            raise
+        self._started = first.t
+        self._pid = first.number
+        self._merger = Merger(streams)
+        if self._signals.asked is not None:
+            # The signal came while the child was being made.
+            self._send(signal.Signals[self._signals.asked])
+
+    def _first(self) -> Message:
+        """Whether it started. Raises CannotStart."""
+        with SELECTOR() as selector:
+            selector.register(self._link, 1)
+            while True:
+                selector.select()
+                try:
+                    message = next(self._link.receive(1), None)
+                except Closed:
+                    raise OSError("the process that starts the command ended") from None
+                if message is not None and message.kind is Kind.STARTED:
+                    return message
+                if message is not None:
+                    raise CannotStart(message.stream, message.text.decode("utf-8", "replace"))
+
+    def follow(self, observer: Observer, *, tick: float = 0.1) -> Exit:
+        """Stay with what was started to its end; all its processes are gone afterwards."""
+        self._observer = observer
+        try:
             try:
-                self._observer.started(child.pid)
-                self._merger = Merger(len(child.streams))
-                code = self._follow(child, wake, tick)
-                self._clean_up(child)
+                observer.started(self._pid)
+                self._loop(tick)
+                t = self.now()
+                self._record(self._merger.close(), t)
             except BaseException:
-                # The observer failed: nobody reads any more, and nothing may stay behind.
-                child.close_streams()
-                self._clean_up(child)
+                # The observer failed: nothing may stay behind.
+                self._end_all()
                 raise
-            child.close_streams()
-            t = self.now()
-            self._record(self._merger.close(), t)
+        finally:
+            self._close()
+        code = self._gone.number if self._gone else self._end_orphans()
+        self._pid = 0
         status, name = status_of(code)
-        return Exit(t, status, name, "stop" if self._stopped_at is not None and not self._asked else self._asked)
+        asked = self._signals.asked
+        return Exit(t, status, name, "stop" if self._stopped_at is not None and not asked else asked)
+
+    def _end_orphans(self) -> int:
+        """The keeper was killed; the child's return code."""
+        from vdoctor.live.strays import end
+
+        return end(self._pid) if self._pid else 0
 
     def stop(self) -> None:
-        """End the child (SIGTERM); may be called from the observer."""
+        """End the child (SIGTERM, later SIGKILL); may be called from the observer."""
         if self._stopped_at is None:
-            self._stopped_at = self._clock()
-            self._child.send(signal.SIGTERM)
+            self._stopped_at = time.monotonic()
+            self._send(signal.SIGTERM)
 
     @property
-    def asked(self) -> bool:
-        """The user wants an end."""
-        return self._asked is not None
+    def asked(self) -> str | None:
+        """The signal by which the user ended it."""
+        return self._signals.asked
 
     def now(self) -> float:
         """Seconds since the launch."""
-        return self._clock() - self._started
+        return time.monotonic() - self._started
 
-    def _follow(self, child: Child, wake: int, tick: float) -> int:
-        with selectors.DefaultSelector() as selector:
-            selector.register(wake, selectors.EVENT_READ)
-            for stream in child.streams:
-                selector.register(stream.fd, selectors.EVENT_READ, stream)
-            due = self._clock() + tick
-            while True:
-                ready = selector.select(max(0.0, due - self._clock()))
+    def say(self, text: str) -> None:
+        """Whole lines for standard error, between those of the child."""
+        self._tell(Message(Kind.SAY, text=text.encode("utf-8", "backslashreplace")))
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Lines below the child's output on a terminal, instead of those before."""
+        self._tell(Message(Kind.SHOW, text="\n".join(lines).encode("utf-8", "replace")))
+
+    def _tell(self, message: Message) -> None:
+        # A keeper that waits for our reader draws nothing: no use in piling up.
+        if message.kind is not Kind.SHOW or not self._link.waiting:
+            with contextlib.suppress(Closed):
+                self._link.send(message)
+
+    def _send(self, signum: int) -> None:
+        """Signal the whole process group of the child; its id is not reused before it is gone for us."""
+        if self._pid:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._pid, signum)
+        elif signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT) and hasattr(self, "_started"):
+            self._tell(Message(Kind.END))
+
+    def _loop(self, tick: float) -> None:
+        reaper = self._reaper()
+        interrupts, more = 0, False
+        with SELECTOR() as selector:
+            selector.register(self._signals.wake, 1)
+            selector.register(self._link, 1)
+            due = last = time.monotonic()
+            # What came together with the first message.
+            if not self._receive():
+                return
+            while self._gone is None:
+                ready = selector.select(0 if more else max(0.0, due - time.monotonic()))
+                now = time.monotonic()
                 for key, _ in ready:
-                    if key.data is None:
-                        with contextlib.suppress(BlockingIOError):
-                            os.read(wake, 4096)
-                    elif not self._pump(child, key.data):
-                        selector.unregister(key.fd)
-                        child.close(key.data)
-                if self._resized:
-                    self._resized = False
-                    child.resize()
-                if self._clock() >= due:
-                    due = self._clock() + tick
-                    self._record(self._merger.idle(self.now()), self.now())
-                    if self._observer.tick(self.now()):
-                        self.stop()
-                    if self._stopped_at is not None and self._clock() - self._stopped_at > self._stop_grace:
-                        child.send(signal.SIGKILL)
-                code = child.poll()
-                if code is not None:
-                    return code
+                    if key.fileobj is self._link:
+                        last = now
+                        if not self._receive():
+                            return
+                    else:
+                        self._signals.drain()
+                if self._signals.resized:
+                    self._signals.resized = False
+                    self._tell(Message(Kind.RESIZE))
+                if self._signals.interrupts != interrupts:
+                    interrupts = self._signals.interrupts
+                    self._interrupted(interrupts)
+                more = self._observer.work(_SLICE)
+                if now >= due:
+                    due = now + (tick if now - last < _CALM else max(tick, _SELDOM))
+                    self._tick(reaper)
 
-    def _pump(self, child: Child, stream: Stream) -> bool:
-        """Pass one chunk on; False at the end of the stream."""
-        data = child.read(stream)
-        if not data:
-            return False
-        if not self._quiet:
-            self._observer.before_write(stream.target)
-            if not _write_all(stream.target, data):
-                # Our reader is gone: let the child meet a closed pipe as it would without us.
-                return False
-            self._observer.after_write(stream.target, data)
-        self._record(self._merger.feed(stream.target, data, self.now()), self.now())
-        return True
+    def _reaper(self) -> Reaper | None:
+        """Process 1 of a container gets every orphan."""
+        if os.getpid() != 1:
+            return None
+        from vdoctor.live.strays import Reaper
+
+        return Reaper(self._keeper)
+
+    def _tick(self, reaper: Reaper | None) -> None:
+        now = self.now()
+        self._record(self._merger.idle(now), now)
+        if self._link.waiting:
+            with contextlib.suppress(Closed):
+                self._link.flush()
+        if reaper is not None:
+            reaper.work()
+        if self._observer.tick(now):
+            self.stop()
+        if self._stopped_at is not None and time.monotonic() - self._stopped_at > self._stop_grace:
+            self._send(signal.SIGKILL)
+
+    def _interrupted(self, times: int) -> None:
+        if times >= _LAST_INTERRUPT and not self._killed:
+            self._killed = True
+            self._send(signal.SIGKILL)
+        self._observer.interrupted(times)
+
+    def _receive(self) -> bool:
+        """Take what the keeper has; False when it ended without a word."""
+        taken = 0
+        pieces: list[bytes] = []
+        stream, t = 0, 0.0
+        alive = True
+        try:
+            for message in self._link.receive():
+                if message.kind is not Kind.OUTPUT or message.stream != stream:
+                    self._merge(stream, pieces, t)
+                if message.kind is Kind.OUTPUT:
+                    pieces.append(self._ring.take(message.number))
+                    stream, t = message.stream, message.t
+                    taken += message.number
+                elif message.kind is Kind.LOST:
+                    self._observer.lost(message.number)
+                elif message.kind is Kind.LEFT:
+                    self._observer.left(message.number)
+                elif message.kind is Kind.GONE:
+                    self._gone = message
+        except Closed:
+            alive = self._gone is not None
+        self._merge(stream, pieces, t)
+        if taken and self._gone is None:
+            with contextlib.suppress(Closed):
+                self._link.send(Message(Kind.FREED, number=taken))
+        return alive
+
+    def _merge(self, stream: int, pieces: list[bytes], t: float) -> None:
+        if pieces:
+            at = max(0.0, t - self._started)
+            self._record(self._merger.feed(stream, b"".join(pieces), at), at)
+            pieces.clear()
 
     def _record(self, data: bytes, t: float) -> None:
         if data:
             self._observer.output(t, data)
 
-    def _clean_up(self, child: Child) -> None:
-        """Read what is left, and leave no process behind."""
-        self._drain(child, _GRACE)
-        if child.living():
-            child.send(signal.SIGTERM)
-            for process in child.descendants():
-                with contextlib.suppress(Exception):
-                    process.terminate()
-            self._drain(child, _TERM_GRACE)
-            child.send(signal.SIGKILL)
-            for process in child.descendants():
-                with contextlib.suppress(Exception):
-                    process.kill()
-        self._drain(child, _KILL_GRACE)
-        reap()
-
-    def _drain(self, child: Child, seconds: float) -> None:
-        """Pump until all streams ended and nobody is left, or the time is up."""
-        end = self._clock() + seconds
-        late = 0
-        with selectors.DefaultSelector() as selector:
-            for stream in child.streams:
-                selector.register(stream.fd, selectors.EVENT_READ, stream)
-            while True:
-                ready = selector.select(0.02) if selector.get_map() else []
-                for key, _ in ready:
-                    if not self._pump(child, key.data):
-                        selector.unregister(key.fd)
-                        child.close(key.data)
-                reap()
-                if not ready and not child.living():
-                    return
-                if not ready and not selector.get_map():
-                    time.sleep(0.01)
-                if self._clock() >= end:
-                    # What a pipe held by then is passed on however slow our reader is; a chatterer is not waited for.
-                    late += 1
-                    if not ready or late > _LATE_READS:
-                        return
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[int]:
-        """Forward signals to the child's group while it runs; wakes the loop through a pipe."""
-        reader, writer = os.pipe()
-        os.set_blocking(reader, False)
-        os.set_blocking(writer, False)
-        previous_wake = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-
-        def forward(signum: int, frame: FrameType | None) -> None:
-            self._asked = signal.Signals(signum).name
-            child = getattr(self, "_child", None)
-            if child is not None:
-                child.send(signum)
-
-        def resized(signum: int, frame: FrameType | None) -> None:
-            self._resized = True
-
-        # Whoever made us ignore a signal (nohup, a background job) means the child, too.
-        heard = [signum for signum in FORWARDED if signal.getsignal(signum) is not signal.SIG_IGN]
-        previous = {signum: signal.signal(signum, forward) for signum in heard}
-        previous[signal.SIGWINCH] = signal.signal(signal.SIGWINCH, resized)
-        previous[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda signum, frame: None)
+    def abandon(self) -> None:
+        """Instead of `follow`: end what was started."""
         try:
-            yield reader
+            self._end_all()
         finally:
-            for signum, handler in previous.items():
-                signal.signal(signum, handler)
-            signal.set_wakeup_fd(previous_wake)
-            os.close(reader)
-            os.close(writer)
+            self._close()
 
+    def _close(self) -> None:
+        self._signals.close()
+        self._link.close()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self._keeper, 0)
 
-def _write_all(fd: int, data: bytes) -> bool:
-    """False when the reader is gone."""
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(fd, view) :]
-        except BlockingIOError:
-            time.sleep(0.005)
-        except BrokenPipeError:
-            return False
-        except OSError:
-            # A full disk, a closed descriptor: the output is lost, the child and the record go on.
-            return True
-    return True
+    def _end_all(self) -> None:
+        """End everything without an observer."""
+        end = time.monotonic() + _END_GRACE
+        self._tell(Message(Kind.END))
+        with contextlib.suppress(Closed):
+            while self._gone is None and time.monotonic() < end:
+                for message in self._link.receive():
+                    if message.kind is Kind.GONE:
+                        return
+                    if message.kind is Kind.OUTPUT:
+                        self._link.send(Message(Kind.FREED, number=message.number))
+                time.sleep(0.01)

@@ -1,20 +1,54 @@
-"""One watched launch: supervisor, sampler, recorder and examination put together."""
+"""One watched server: where its output comes from, sampler, recorder and examination put together."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
 
 from vdoctor.diagnose import Examination
-from vdoctor.intake.splitter import LineSplitter
+from vdoctor.live.backlog import Backlog, Gap, Item, Output, Rest
 from vdoctor.live.sampler import Sampler
-from vdoctor.live.session import Recorder
-from vdoctor.live.supervise import Supervisor
-from vdoctor.model import Bar, Event, Exit, Report, Sample, Source
+from vdoctor.live.skipping import SkippingSplitter
+from vdoctor.live.supervise import Observer, Supervisor
+from vdoctor.live.words import words_of
+from vdoctor.model import Bar, Event, Exit, Fact, Motion, Report, Sample, Source
+
+if TYPE_CHECKING:
+    from vdoctor.live.session import Recorder
+    from vdoctor.rulebase.schema import RuleBase
+
+#: Output may wait for its examination as long as that takes no longer than this: a death is told within a second.
+_BEHIND_SECONDS = 0.5
+_LEAST, _MOST = 128 << 10, 8 << 20
+#: While more comes than can be examined, examination leaves this multiple of its time to the child, so long after it.
+_REST, _FLOOD_SECONDS = 4.0, 0.5
+#: Bytes a second, until the speed of this machine is known.
+_FIRST_RATE = 1 << 20
+
+
+class Feed(Protocol):
+    """Where output comes from: a Supervisor with a child or standard input, or a Follower of files and processes."""
+
+    def follow(self, observer: Observer, *, tick: float = ...) -> Exit | None:
+        """Stay to the end; None when nobody knows how it ended."""
+
+    def now(self) -> float:
+        """Seconds since the launch."""
+
+    def say(self, text: str) -> None:
+        """Whole lines for standard error."""
+
+    def show(self, lines: Sequence[str]) -> None:
+        """Lines below the output on a terminal."""
+
+    def stop(self) -> None:
+        """End the child, or the following."""
 
 
 class Watcher:
-    """Runs a command under examination. Subclass hooks: `on_events`, `on_tick`, `before_write`, `after_write`."""
+    """Watches a server under examination. Subclass hooks: `on_started`, `on_events`, `on_tick`, `interrupted`, `left`."""
 
     def __init__(
         self,
@@ -24,93 +58,206 @@ class Watcher:
         interval: float,
         quiet: bool = False,
         stop_when: Callable[[Examination, float], bool] | None = None,
+        measure_after_ready: float | None = None,
+        rules: RuleBase | None = None,
     ) -> None:
         """`interval`: seconds between two measurements; `quiet` swallows the child's output;
-        `stop_when` is asked at each tick whether the child has done its duty."""
+        `stop_when` is asked at each tick whether the child has done its duty; measurements end so many seconds after
+        the server got ready (None: with the server); lines that `rules` look for are kept longest in a flood of output."""
         self.examination = examination
         self.recorder = recorder
         self.last_sample: Sample | None = None
         self.last_bar: Bar | None = None
         self.elapsed = 0.0
         self.stop_reason = False
+        self.ready_at: float | None = None
+        self.facts: dict[str, Fact] = {}
         self._interval = interval
+        self._quiet = quiet
         self._stop_when = stop_when
-        self._splitter = LineSplitter()
+        self._measure_after_ready = measure_after_ready
+        self._splitter = SkippingSplitter()
         self._sampler: Sampler | None = None
-        self._supervisor = Supervisor(self, quiet=quiet)
+        self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
+        self._rate: float = _FIRST_RATE
+        self._flood_until = self._rest_until = 0.0
+        self._lost = 0
+        self.told_failure = False
+        self.feed: Feed | None = None
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Exit:
         """Start the child and stay with it to its end. Raises CannotStart."""
-        end = self._supervisor.run(argv, env)
+        supervisor = Supervisor(quiet=self._quiet)
+        supervisor.start(argv, env)
+        end = self.follow(supervisor)
+        assert end is not None
+        return end
+
+    def follow(self, feed: Feed) -> Exit | None:
+        """Stay with what was started already."""
+        self.feed = feed
+        end = feed.follow(self)
+        t = round(feed.now(), 4)
         # What the recording keeps of it: both must see the same.
-        end = replace(end, t=round(end.t, 4))
+        end = replace(end, t=round(end.t, 4)) if end is not None else None
         if self._sampler is not None:
             self._sampler.stop()
-            self._take_samples()
-        self._events(self.examination.feed(self._splitter.close(end.t)))
-        self.examination.feed([end])
+            self._take_samples(end.t if end else t)
+        self._flood_until = 0.0
+        while self.work(60.0):
+            pass
+        self._events(self.examination.feed(self._splitter.close(end.t if end else t)))
+        if end is not None:
+            self.examination.feed([end])
+        self._note("watch.skipped_bytes", self._splitter.skipped)
+        self._note("watch.lost_bytes", self._lost)
         return end
 
     def report(self, name: str) -> Report:
         """The report on what was seen so far."""
-        source = Source("live", name, self._splitter.lines, self._splitter.bytes)
-        return self.examination.report(source)
+        source = Source("live", name, self._splitter.lines, self._splitter.size)
+        report = self.examination.report(source)
+        return replace(report, facts={**report.facts, **self.facts}) if self.facts else report
 
     @property
     def asked(self) -> bool:
         """The user wants an end."""
-        return self._supervisor.asked
+        return isinstance(self.feed, Supervisor) and self.feed.asked is not None
 
-    # ------------------------------------------------------------------ observer of the supervisor
+    @property
+    def motion(self) -> Motion | None:
+        """Whether the start moves, as the examination sees it now."""
+        return self.examination.motion
+
+    @property
+    def behind(self) -> bool:
+        """Output waits for its examination."""
+        return self._backlog.waiting > 0
+
+    # ------------------------------------------------------------------ observer of the feed
 
     def started(self, pid: int) -> None:
-        """Begin to measure."""
-        self._sampler = Sampler(pid, self._interval, self._supervisor.now)
-        self._sampler.start()
+        """Begin to measure the tree below `pid`; 0: there is none."""
+        if pid:
+            assert self.feed is not None
+            self._sampler = Sampler(pid, self._interval, self.feed.now)
+            self._sampler.start()
+        self.on_started(pid)
 
     def output(self, t: float, data: bytes) -> None:
-        """Record and examine the next bytes."""
+        """Record the next bytes; they are examined when there is time."""
         self.elapsed = t
+        t = round(t, 4)
         if self.recorder is not None:
             self.recorder.log(t, data)
-        self._events(self.examination.feed(self._splitter.feed(data, round(t, 4))))
+            self._warn()
+        self._backlog.output(t, data)
+        limit = int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
+        if self._backlog.waiting > 2 * limit:
+            self._backlog.shrink(limit)
+            self._flood_until = time.perf_counter() + _FLOOD_SECONDS
+
+    def lost(self, length: int) -> None:
+        """Bytes that were passed on while the recording hung."""
+        self._lost += length
+
+    def work(self, seconds: float) -> bool:
+        """Examine what waits, for about so long; True when there is more."""
+        begun = now = time.perf_counter()
+        if begun < self._flood_until and begun < self._rest_until:
+            return False
+        size = done = 0
+        piece = max(4096, min(int(self._rate * seconds / 4), 1 << 18))
+        while now - begun < seconds:
+            item = self._backlog.take(piece)
+            if item is None:
+                break
+            done += 1
+            size += len(item.data) if isinstance(item, Output) else 0
+            self._examine(item)
+            now = time.perf_counter()
+        if size > 8192:
+            # Half the old value: one slow traceback is no trend.
+            self._rate += (size / max(now - begun, 1e-6) - self._rate) / 2
+        self._rest_until = now + _REST * (now - begun)
+        return done > 0 and len(self._backlog) > 0
 
     def tick(self, t: float) -> bool:
         """Take the samples; True when the child should be stopped."""
         self.elapsed = t
-        self._take_samples()
+        self._take_samples(t)
+        if self.examination.timeline.ready and self.ready_at is None:
+            self.ready_at = t
+        self._stop_measuring(t)
         self.on_tick(t)
         if self._stop_when is not None and self._stop_when(self.examination, t):
             self.stop_reason = True
         return self.stop_reason
 
-    def before_write(self, target: int) -> None:
-        """Output is about to be passed on."""
-
-    def after_write(self, target: int, data: bytes) -> None:
-        """Output was passed on."""
-
     # ------------------------------------------------------------------ hooks
+
+    def on_started(self, pid: int) -> None:
+        """The child runs (0: there is none)."""
 
     def on_events(self, events: list[Event]) -> None:
         """New events were examined."""
 
     def on_tick(self, t: float) -> None:
-        """About ten times a second."""
+        """About ten times a second, seldom when nothing happens."""
+
+    def interrupted(self, times: int) -> None:
+        """The user pressed Ctrl-C."""
+
+    def left(self, number: int) -> None:
+        """The child ended before its other processes."""
+
+    def on_record_failed(self, error: OSError) -> None:
+        """The recording stopped."""
+
+    # ------------------------------------------------------------------ inside
+
+    def _examine(self, item: Item) -> None:
+        if isinstance(item, Output):
+            self._events(self.examination.feed(self._splitter.feed(item.data, item.t)))
+        elif isinstance(item, Gap):
+            self._splitter.skip(item.length, item.newlines)
+            if self.recorder is not None:
+                self.recorder.skip(self.elapsed, item.start, item.length)
+        elif isinstance(item, Rest):
+            self._splitter.pass_over(item.length)
+        else:
+            self.examination.feed([item])
 
     def _events(self, events: list[Event]) -> None:
         for event in events:
             self.last_bar = event.bar if event.bar is not None else None if event.kind == "record" else self.last_bar
         self.on_events(events)
 
-    def _take_samples(self) -> None:
+    def _take_samples(self, latest: float) -> None:
+        """Samples go into the queue behind the output that was there before them: a replay has the same order."""
         for sample in self._sampler.take() if self._sampler else []:
             # One number of digits for the recording and the examination: both must see the same.
-            sample = replace(sample, t=round(sample.t, 4))
-            if sample.host is None and self.last_sample is not None:
-                self.last_sample = replace(sample, host=self.last_sample.host)
-            else:
-                self.last_sample = sample
+            sample = replace(sample, t=round(min(sample.t, latest), 4))
+            last = self.last_sample or sample
+            self.last_sample = replace(sample, host=sample.host or last.host, gpus=sample.gpus or last.gpus)
             if self.recorder is not None:
                 self.recorder.sample(sample)
-            self.examination.feed([sample])
+            self._backlog.put(sample)
+
+    def _stop_measuring(self, t: float) -> None:
+        after = self._measure_after_ready
+        if after is not None and self._sampler is not None and self.ready_at is not None and t - self.ready_at >= after:
+            self._sampler.stop()
+            self._take_samples(t)
+            self._sampler = None
+
+    def _note(self, name: str, number: int) -> None:
+        if number:
+            self.facts[name] = Fact(number, "watch")
+            if self.recorder is not None:
+                self.recorder.fact(name, self.facts[name])
+
+    def _warn(self) -> None:
+        if self.recorder is not None and self.recorder.failed is not None and not self.told_failure:
+            self.told_failure = True
+            self.on_record_failed(self.recorder.failed)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vdoctor import __version__
-from vdoctor.model import Change, Fact, Finding, Fix, PhaseTime, Proof, Report, Span, Trial
+from vdoctor.model import Change, Fact, Finding, Fix, Motion, PhaseTime, Proof, Report, Span, Trial
 
 SCHEMA = "vdoctor.report/1"
 
@@ -40,6 +40,7 @@ def to_dict(report: Report, lang: str = "en") -> dict[str, Any]:
         "elapsed": _round(report.elapsed),
         "memory": dict(report.memory),
         "exit": _exit(report),
+        "motion": _motion(report.motion),
         "trials": [_trial(trial) for trial in report.trials],
         "proof": _proof(report.proof, lang) if report.proof is not None else None,
         "facts": {name: _fact(fact) for name, fact in sorted(report.facts.items())},
@@ -128,6 +129,25 @@ def _exit(report: Report) -> dict[str, Any] | None:
     if report.exit is None:
         return None
     return {"status": report.exit.status, "signal": report.exit.signal, "asked": report.exit.asked}
+
+
+def _motion(motion: Motion | None) -> dict[str, Any] | None:
+    if motion is None:
+        return None
+    return {
+        "t": _round(motion.t),
+        "state": motion.state,
+        "step": motion.step,
+        "since": _round(motion.since),
+        "kind": motion.kind,
+        "process": motion.process,
+        "pid": motion.pid,
+        "waiting": list(motion.waiting),
+        "doing": motion.doing,
+        "percent": _round(motion.percent),
+        "rate": _round(motion.rate),
+        "eta": _round(motion.eta),
+    }
 
 
 def pick(texts: Mapping[str, str], lang: str) -> str:

@@ -15,6 +15,7 @@ from rich.text import Text
 from vdoctor.intake.clean import clean
 from vdoctor.model import Change, Finding, Fix, Report
 from vdoctor.report.json import pick
+from vdoctor.report.motion import motion_line
 from vdoctor.report.proof import proof_lines
 from vdoctor.report.words import word
 
@@ -95,6 +96,8 @@ def _head(console: Console, report: Report, lang: str) -> None:
     if parts:
         head.append("  ·  " + "  ·  ".join(parts), style="dim")
     console.print(head, overflow="fold")
+    if report.motion is not None and report.motion.state != "progressing":
+        console.print(Shown(motion_line(report.motion, lang)))
     if report.looks_like:
         console.print(Shown(word("looks_like", lang).format(what=report.looks_like)))
 

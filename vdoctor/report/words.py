@@ -59,6 +59,24 @@ _WORDS: dict[str, tuple[str, str]] = {
     "other failure": ("other failure", "另一种失败"),
     "timed out": ("timed out", "超时"),
     "ready_after": ("ready after {seconds:.1f} s", "{seconds:.1f} 秒后就绪"),
+    "interrupt_kills": (
+        "still running; Ctrl-C once more kills it (SIGKILL), with all its processes",
+        "仍在运行；再按一次 Ctrl-C 将强制结束（SIGKILL）它和它的所有进程",
+    ),
+    "killed_now": ("killed", "已强制结束"),
+    "left_behind": (
+        "the command has ended but {count} of its processes had not; they are being ended"
+        " (to watch a server that runs in the background: vdoctor watch --pid PID, or --follow LOG)",
+        "命令已结束，但还有 {count} 个进程在运行，正在结束它们（后台运行的服务请用 vdoctor watch --pid PID 或 --follow LOG 观察）",
+    ),
+    "process_ended": (
+        "process {pid} has ended; its exit status is known to its parent alone",
+        "进程 {pid} 已结束；其退出状态只有父进程知道",
+    ),
+    "no_output_file": (
+        "process {pid} writes to no file that can be read here: it is only measured; with its log: --follow FILE --pid {pid}",
+        "进程 {pid} 的输出不在可读的文件中，只做测量；若有日志：--follow FILE --pid {pid}",
+    ),
     "session": ("session", "会话"),
     "forward": ("a step forward", "前进了一步"),
     "sideways": ("no further", "没有更进一步"),

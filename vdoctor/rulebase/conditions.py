@@ -28,6 +28,7 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "in": lambda left, right: left in right,
     "not_in": lambda left, right: left not in right,
     "contains": lambda left, right: right in left,
+    "contains_any": lambda left, right: any(one in left for one in right),
     "nonempty": lambda left, _: bool(left),
     "version": _version,
 }

@@ -233,7 +233,7 @@ def _when(table: Mapping[str, Any], key: str, faults: Faults) -> When:
 
 def _check_value(op: str, value: Any, key: str, faults: Faults) -> None:
     """A condition that could never be decided is a fault of the rule, not of the log."""
-    if op in ("in", "not_in") and not isinstance(value, list):
+    if op in ("in", "not_in", "contains_any") and not isinstance(value, list):
         faults.add(key, f"must be a list, not {value!r}", "write value = [...]")
     elif op == "version":
         try:

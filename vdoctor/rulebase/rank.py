@@ -18,6 +18,7 @@ from vdoctor.model import (
     FlagValue,
     NotEvaluated,
     Severity,
+    phase_of,
 )
 from vdoctor.rulebase.conditions import all_hold, missing
 from vdoctor.rulebase.match import Hit
@@ -169,8 +170,8 @@ def _order(matches: list[Match]) -> list[Match]:
 def _finding(match: Match, symptoms: tuple[str, ...]) -> Finding:
     rule = match.rule
     first = match.hits[0] if match.hits else None
-    step = first.step if first else None
-    phase = (first.phase if first else None) or (rule.phases[0] if rule.phases else None)
+    step = first.step if first else _watched_step(match)
+    phase = (first.phase if first else phase_of(step) if step else None) or (rule.phases[0] if rule.phases else None)
     if rule.phase is not None and rule.phase != phase:
         phase, step = rule.phase, None
     return Finding(
@@ -187,6 +188,15 @@ def _finding(match: Match, symptoms: tuple[str, ...]) -> Finding:
         fixes=tuple(fix for spec in rule.fixes if (fix := build_fix(rule, spec, match.facts))),
         references=rule.references,
     )
+
+
+def _watched_step(match: Match) -> str | None:
+    """Where a stall was watched, for the rules that speak of it."""
+    for when in match.rule.whens:
+        family = when.fact.partition(".")[0]
+        if family in ("stall", "slow") and f"{family}.step" in match.facts:
+            return str(match.facts[f"{family}.step"].value)
+    return None
 
 
 def _evidence(hits: tuple[Hit, ...]) -> tuple[Evidence, ...]:

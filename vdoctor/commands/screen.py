@@ -1,0 +1,180 @@
+"""What a person sees while a server is watched, on standard error, without touching the server's output."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vdoctor.commands.streams import tell, terminal_width
+from vdoctor.diagnose import Examination
+from vdoctor.live.announce import Announcer
+from vdoctor.live.watcher import Watcher
+from vdoctor.model import PHASES, Event, Exit, Motion, Report, phase_of
+from vdoctor.report.motion import motion_line
+from vdoctor.report.status import memory, status_line
+from vdoctor.report.words import word
+
+if TYPE_CHECKING:
+    from vdoctor.live.session import Recorder
+    from vdoctor.rulebase.schema import RuleBase
+
+#: The second Ctrl-C says what the third will do.
+_WARN_AT = 2
+
+
+class Screen(Watcher):
+    """A watcher that shows where the launch is: a status line on a terminal, else a line for each phase and verdict."""
+
+    def __init__(
+        self,
+        examination: Examination,
+        recorder: Recorder | None,
+        interval: float,
+        lang: str,
+        *,
+        quiet: bool,
+        color: bool,
+        stop_when: Callable[[Examination, float], bool] | None = None,
+        tell_ready: bool = True,
+        announcer: Announcer | None = None,
+        measure_after_ready: float | None = None,
+        rules: RuleBase | None = None,
+    ) -> None:
+        """`tell_ready`: show the timeline as soon as the server is ready; `announcer`: who else hears of events."""
+        super().__init__(
+            examination,
+            recorder,
+            interval=interval,
+            stop_when=stop_when,
+            measure_after_ready=measure_after_ready,
+            rules=rules,
+        )
+        self.color = color
+        self._lang = lang
+        self._silent = quiet
+        self._terminal = sys.stderr.isatty()
+        self._announcer = announcer
+        self._phase: str | None = None
+        self._motion: tuple[str, str | None, str | None] | None = None
+        self._told_ready = not tell_ready
+        self._shown = 0.0
+        self.command: list[str] = []
+
+    def finish(self, recorder: Recorder | None, end: Exit | None) -> Report:
+        """Close the recording, give the final report."""
+        report = self.report(" ".join(recorder_name(recorder)))
+        if recorder is not None:
+            recorder.close(end, label(report))
+        if self._announcer is not None:
+            self._announcer.ended(self, report, end)
+        return report
+
+    def say(self, text: str) -> None:
+        """Whole lines on standard error, between those of the child."""
+        if self.feed is not None:
+            self.feed.say(text)
+        else:
+            tell(text)
+
+    # ------------------------------------------------------------------ hooks
+
+    def on_started(self, pid: int) -> None:
+        """Tell programs that it runs."""
+        if self._announcer is not None:
+            self._announcer.started(0.0, pid, self.command)
+
+    def on_events(self, events: list[Event]) -> None:
+        """Tell once when the server is ready."""
+        if self._announcer is not None:
+            self._announcer.heard(events)
+        if self.examination.timeline.ready and not self._told_ready and not self._silent:
+            self._told_ready = True
+            if self.feed is not None:
+                self.feed.show(())
+            from vdoctor.report.text import render as render_text
+
+            self.say(render_text(self.report(""), lang=self._lang, color=self.color, width=terminal_width(2)))
+
+    def on_tick(self, t: float) -> None:
+        """Redraw the line on a terminal; else say each new phase and each new verdict once."""
+        if self._announcer is not None:
+            self._announcer.work(self)
+        if self._silent:
+            return
+        if self._terminal:
+            self._show(t)
+        else:
+            self._say_phase(t)
+            self._say_motion(t)
+
+    def interrupted(self, times: int) -> None:
+        """Say what the next Ctrl-C does."""
+        if times >= _WARN_AT and not self._silent:
+            self.say(f"vdoctor: {word('interrupt_kills' if times == _WARN_AT else 'killed_now', self._lang)}\n")
+
+    def left(self, number: int) -> None:
+        """The child ended before its other processes."""
+        if not self._silent and number:
+            self.say(f"vdoctor: {word('left_behind', self._lang).format(count=number)}\n")
+
+    def on_record_failed(self, error: OSError) -> None:
+        """A disk that is full: said at once, the child goes on."""
+        folder = self.recorder.folder if self.recorder is not None else ""
+        self.say(f"vdoctor: {folder}: recording stopped: {error}\n")
+
+    # ------------------------------------------------------------------ inside
+
+    def _show(self, t: float) -> None:
+        if self.feed is None:
+            return
+        if self.examination.timeline.ready:
+            self.feed.show(())
+        elif time.monotonic() - self._shown >= 0.1:
+            self._shown = time.monotonic()
+            step = self.examination.timeline.furthest
+            line = status_line(step, t, self.last_sample, self.last_bar, terminal_width(2), self.motion, self._lang)
+            self.feed.show((line,))
+
+    def _say_phase(self, t: float) -> None:
+        step = self.examination.timeline.furthest
+        phase = phase_of(step) if step else None
+        if phase is not None and phase != self._phase and phase in PHASES:
+            self._phase = phase
+            rest = "  ".join(memory(self.last_sample))
+            self.say(f"vdoctor: {t:.1f} s  {phase}" + (f"  {rest}" if rest else "") + "\n")
+
+    def _say_motion(self, t: float) -> None:
+        """A start that is slow or stalls, and one that goes on after that."""
+        motion = self.motion
+        if motion is None or (self._motion is None and motion.state == "progressing"):
+            return
+        if (now := verdict_of(motion)) != self._motion:
+            self._motion = now
+            self.say(f"vdoctor: {t:.1f} s  {motion_line(motion, self._lang)}\n")
+
+
+def verdict_of(motion: Motion) -> tuple[str, str | None, str | None]:
+    """What makes one verdict differ from another; while all is well, nothing does."""
+    return (motion.state, None, None) if motion.state == "progressing" else (motion.state, motion.kind, motion.process)
+
+
+def recorder_name(recorder: Recorder | None) -> tuple[str, ...]:
+    """The name of the source in the report: the session folder, or the child."""
+    return (str(recorder.folder),) if recorder is not None else ("child",)
+
+
+def label(report: Report) -> dict[str, object]:
+    """case.json: what was found, in the form of a fixture's label."""
+    kinds = {"failed": "crash", "stalled": "stall", "incomplete": "stall", "degraded": "runtime"}
+    version = report.facts.get("vllm.version")
+    return {
+        "id": report.findings[0].id if report.findings else report.verdict,
+        "also": [finding.id for finding in report.findings[1:]],
+        "phase": report.phase,
+        "kind": kinds.get(report.verdict, report.verdict),
+        "vllm_version": version.value if version else None,
+        "gpu": report.facts["gpu.name"].value if "gpu.name" in report.facts else None,
+        "note": "recorded by vdoctor watch; the id is its own finding",
+    }

@@ -1,0 +1,205 @@
+"""What waits to be examined, in order, in bounded memory.
+
+Output that comes faster than it can be examined is thinned out from the middle: first lines that hold none of the words
+that rules and markers look for, then, should that not be enough, all of it. Beginning, end and what is in work stay.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from vdoctor.model import Exit, Sample
+
+#: Around a line that may mean something, so much is kept before and after it (a traceback, the lines that led to it).
+_BEFORE, _AFTER = 2048, 4096
+#: Of one piece of output at most this part is kept for its words: a flood of errors is a flood.
+_SHARE = 4
+#: The splitter drops what a line holds beyond 64 KiB of characters; in bytes that is at most four times as much.
+_ENDLESS = 4 << 16
+#: Words of errors; those of rules and markers come on top.
+WORDS = (b"rror", b"ERROR", b"raceback", b"WARN", b"CRITICAL", b"FATAL", b"atal ", b"xception", b"illed")
+
+
+#: Output waits in pieces of at most this size.
+_PIECE = 1 << 16
+#: So many bytes are searched for words each time that something has to go; the child would wait for more. At some
+#: hundred MB a second that is only a part.
+_SEARCHED = 1 << 20
+
+
+@dataclass(slots=True)
+class Output:
+    """Bytes of the log at `start`; `sifted`: only what may mean something is left of the piece that it belonged to."""
+
+    t: float
+    start: int
+    data: bytes
+    sifted: bool = False
+
+
+@dataclass(slots=True)
+class Gap:
+    """Whole lines of the log at `start` that are not examined."""
+
+    start: int
+    length: int
+    newlines: int
+
+
+@dataclass(slots=True)
+class Rest:
+    """The middle of a line that is longer than any line is read: counted, not looked at."""
+
+    length: int
+
+
+Item = Output | Gap | Rest | Sample | Exit
+
+
+class Backlog:
+    """A queue: `output` and `put` at one end, `take` at the other, `shrink` when too much waits."""
+
+    def __init__(self, words: Callable[[], Iterable[bytes]] = lambda: ()) -> None:
+        """`words` are asked for when something has to go: they make a line worth keeping."""
+        self._words = words
+        self._automaton: object | None = None
+        self._items: deque[Item] = deque()
+        self._end = 0
+        self._line = 0
+        self.waiting = 0
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def output(self, t: float, data: bytes) -> None:
+        """The next bytes of the log."""
+        for at in range(0, len(data), _PIECE):
+            piece = data[at : at + _PIECE] if len(data) > _PIECE else data
+            end = _last_end(piece)
+            if not end and self._line > _ENDLESS:
+                self._items.append(Rest(len(piece)))
+            else:
+                self._items.append(Output(t, self._end, piece))
+                self.waiting += len(piece)
+            self._line = len(piece) - end + (0 if end else self._line)
+            self._end += len(piece)
+
+    def put(self, observation: Sample | Exit) -> None:
+        """Something else that was seen."""
+        self._items.append(observation)
+
+    def take(self, size: int) -> Item | None:
+        """The next one, output in pieces of at most `size` bytes; None: nothing waits."""
+        if not self._items:
+            return None
+        item = self._items[0]
+        if isinstance(item, Output):
+            data = item.data[:size]
+            self.waiting -= len(data)
+            if len(data) < len(item.data):
+                self._items[0] = Output(item.t, item.start + size, item.data[size:], item.sifted)
+                return Output(item.t, item.start, data)
+        return self._items.popleft()
+
+    def shrink(self, limit: int) -> None:
+        """Thin out until no more than about `limit` bytes wait."""
+        kept: list[Item] = []
+        last = len(self._items) - 1
+        step = max(1.0, self.waiting / _SEARCHED)
+        turn = 0.0
+        for number, item in enumerate(self._items):
+            if isinstance(item, Output) and not item.sifted and 0 < number < last:
+                turn += 1
+                search = turn >= step
+                turn -= step if search else 0
+                kept += self._sift(item, search)
+            else:
+                kept.append(item)
+        self._replace(kept)
+        if self.waiting > limit:
+            self._replace(_without_middles(kept))
+
+    def _replace(self, items: list[Item]) -> None:
+        self._items = deque(items)
+        self.waiting = sum(len(item.data) for item in items if isinstance(item, Output))
+
+    def _sift(self, item: Output, search: bool) -> list[Item]:
+        """Its first and last line and, when there is time to `search`, what is around words; the rest as gaps."""
+        data = item.data
+        first, last = _first_end(data), _last_end(data)
+        if last <= first:
+            item.sifted = True
+            return [item]
+        wanted = self._wanted(data, first, last) if search else []
+        keep = [(0, first), *wanted, (last, len(data))]
+        found: list[Item] = []
+        at = 0
+        for begin, end in keep:
+            if begin > at:
+                found.append(Gap(item.start + at, begin - at, data.count(b"\n", at, begin)))
+            if end > begin:
+                found.append(Output(item.t, item.start + begin, data[begin:end], True))
+            at = max(at, end)
+        return found
+
+    def _wanted(self, data: bytes, first: int, last: int) -> list[tuple[int, int]]:
+        """Ranges of whole lines between `first` and `last`, sorted and apart."""
+        ranges: list[tuple[int, int]] = []
+        room = (last - first) // _SHARE
+        for spot in self._spots(data):
+            if spot < (ranges[-1][1] if ranges else first):
+                continue
+            begin = max(first, data.rfind(b"\n", 0, max(spot - _BEFORE, 0)) + 1, ranges[-1][1] if ranges else 0)
+            end = min(last, (data.find(b"\n", spot + _AFTER) + 1) or last)
+            if end > begin:
+                ranges.append((begin, end))
+                room -= end - begin
+            if room < 0:
+                break
+        return ranges
+
+    def _spots(self, data: bytes) -> Iterable[int]:
+        """Offsets of words, ascending."""
+        if self._automaton is None:
+            from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+            words = list(dict.fromkeys((*WORDS, *self._words())))
+            # Twice as fast as the automaton that is chosen for so many words, for a few MB.
+            self._automaton = BytesAhoCorasick(words, implementation=Implementation.DFA)
+        return [start for _, start, _ in self._automaton.find_matches_as_indexes(data)]  # type: ignore[attr-defined]
+
+
+def _first_end(data: bytes) -> int:
+    """Where the first line ends, 0 when none does. A carriage return ends a line, too (progress bars)."""
+    return min(filter(None, (data.find(b"\n") + 1, data.find(b"\r") + 1)), default=0)
+
+
+def _last_end(data: bytes) -> int:
+    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+
+
+def _without_middles(items: list[Item]) -> list[Item]:
+    """Between the first and the last gap of each run of output nothing is kept; neighbouring gaps become one."""
+    found: list[Item] = []
+    run: list[Output | Gap] = []
+    for item in items:
+        if isinstance(item, Output | Gap):
+            run.append(item)
+            continue
+        found += _one_gap(run)
+        found.append(item)
+        run = []
+    return found + _one_gap(run)
+
+
+def _one_gap(run: list[Output | Gap]) -> list[Output | Gap]:
+    gaps = [number for number, item in enumerate(run) if isinstance(item, Gap)]
+    if len(gaps) < 2:
+        return run
+    middle = run[gaps[0] : gaps[-1] + 1]
+    length = sum(item.length if isinstance(item, Gap) else len(item.data) for item in middle)
+    newlines = sum(item.newlines if isinstance(item, Gap) else item.data.count(b"\n") for item in middle)
+    return [*run[: gaps[0]], Gap(middle[0].start, length, newlines), *run[gaps[-1] + 1 :]]
+

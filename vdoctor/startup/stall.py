@@ -1,0 +1,123 @@
+"""What a stall is made of: kind and culprit, read from the state of the processes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vdoctor.model import HostSample, StallKind, phase_of
+from vdoctor.startup.pulse import BUSY, SPINS, Pulse
+from vdoctor.startup.tree import Tree
+
+#: Kernel functions in which a process sleeps while storage answers (block devices, NFS, CIFS, FUSE, Ceph, Lustre, 9P).
+_STORAGE = re.compile(
+    r"folio|wait_on_page|io_schedule|blk|nfs|rpc_wait|cifs|smb|fuse|request_wait|ceph|cl_|ll_|p9_|xfs|ext4"
+)
+#: ... and while another process holds a lock or owes a message.
+_FILE_LOCK = re.compile(r"flock|posix_lock|locks_lock|fcntl_setlk|hrtimer_nanosleep|do_nanosleep")
+_LOCK = re.compile(r"futex|" + _FILE_LOCK.pattern)
+#: Steps in which files come from the hub: configuration first, weights later.
+HUB_STEPS = (None, "launch.config", "launch.engine_start", "weight_load.download", "weight_load.init")
+#: Little memory left: of the host in bytes, of a limit as a share (what the kernel can drop is not counted).
+_AVAILABLE, _LIMIT = 256 << 20, 0.97
+
+#: One compiler follows the other with the work of their parent in between.
+_BETWEEN_COMPILERS = 5.0
+
+
+class Cause(NamedTuple):
+    """Who everything waits for; None where nobody stands out."""
+
+    kind: StallKind
+    pulse: Pulse | None
+    name: str | None = None
+
+
+def is_short_of_memory(host: HostSample | None) -> bool:
+    """The limit of the control group or the memory of the host is used up."""
+    if host is None:
+        return False
+    if host.available is not None and host.available < _AVAILABLE:
+        return True
+    return bool(host.cgroup_limit) and (host.cgroup_used or 0) >= _LIMIT * (host.cgroup_limit or 0)
+
+
+def idle_cause(tree: Tree, step: str | None, host: HostSample | None, hub: bool, broadcast: bool) -> Cause:
+    """Nothing moves anywhere."""
+    ends = tree.deepest()
+    pulse = ends[0] if len(ends) == 1 else None
+    blocked = next((p for p in tree.working() if p.state == "D"), None)
+    if is_short_of_memory(host):
+        return Cause("memory", blocked or pulse)
+    if blocked is not None:
+        return Cause("storage", blocked)
+    compiler = next((p for p in tree.pulses.values() if p.is_compiler), None)
+    if compiler is not None:
+        return Cause("compile", compiler)
+    if tree.dead:
+        return dead_cause(tree)
+    waits = [p.sample.wchan or "" for p in ends]
+    if any(_STORAGE.search(wait) for wait in waits):
+        return Cause("storage", next(p for p in ends if _STORAGE.search(p.sample.wchan or "")))
+    if hub and step in HUB_STEPS:
+        # The hub's client waits in futex for its threads, and polls in short sleeps for its file lock.
+        held = not (host and host.downloading) and bool(waits) and all(_FILE_LOCK.search(wait) for wait in waits)
+        return Cause("lock" if held else "download", pulse)
+    if step == "launch.distributed_init":
+        # Who is there waits for who is not: another node, or a rank that never came.
+        return Cause("rank-behind", None)
+    if broadcast or (waits and all(_LOCK.search(wait) for wait in waits)):
+        return Cause("lock", pulse)
+    return Cause("unknown", pulse)
+
+
+def dead_cause(tree: Tree) -> Cause:
+    """The rank or engine that died first."""
+    return Cause("rank-dead", None, next(iter(tree.dead.values())))
+
+
+class Standing(NamedTuple):
+    """A group of ranks in which nothing but processor use is seen."""
+
+    cause: Cause
+    waiting: tuple[Pulse, ...]
+
+
+def group_cause(
+    ranks: Sequence[Pulse], now: float, quiet: float, behind: float, spin: float, step: str | None, gpus_full: bool
+) -> Standing | None:
+    """Ranks that spin because another one does not come; None when that is not proven.
+
+    `quiet`: seconds in which none of them read, grew or printed; `behind`: seconds without any use of its processor
+    that prove one rank absent while others spin; `spin`: seconds after which ranks that all spin wait for each other;
+    `gpus_full`: all GPUs were at 100 % all that time.
+    """
+    busy = tuple(p for p in ranks if (p.share or 0.0) >= SPINS)
+    if quiet < min(behind, spin) or not busy:
+        return None
+    idle = [p for p in ranks if now - p.busy_at >= behind]
+    if idle and quiet >= behind:
+        kind: StallKind = "storage" if idle[0].state == "D" else "rank-behind"
+        return Standing(Cause(kind, idle[0]), tuple(p for p in ranks if p not in idle))
+    if quiet >= spin and len(busy) == len(ranks) and (gpus_full or step == "launch.distributed_init"):
+        return Standing(Cause("collective", None), tuple(ranks))
+    return None
+
+
+def doing(tree: Tree, now: float, step: str | None, downloads: bool) -> str:
+    """What is seen to move, in one word."""
+    if tree.compiled_at is not None and now - tree.compiled_at <= _BETWEEN_COMPILERS:
+        return "compiling"
+    if downloads:
+        return "downloading"
+    rates = [p.read_rate for p in tree.pulses.values()]
+    phase = phase_of(step) if step else "launch"
+    if phase == "weight_load" and (step == "weight_load.read" or max(rates, default=0.0) >= 1e6):
+        return "reading"
+    if step == "graph_capture.capture":
+        return "capturing"
+    shares = [p.share for p in tree.working()]
+    if any(share is None for share in shares):
+        return "starting"
+    return "computing" if any((share or 0.0) >= BUSY for share in shares) else "waiting"
