@@ -153,7 +153,7 @@ def _way_around(taken: Holder | None, first: Outcome, mode: Mode) -> tuple[Step,
     if taken is None or first.finding == PORT_FINDING:
         return ()
     if mode != "auto" or taken.free is None:
-        raise UserError(port_reason(taken), "end it yourself, or let --confirm auto take another port")
+        raise UserError(port_reason(taken)["en"], "end it yourself, or let --confirm auto take another port")
     cost = {"en": "Clients must use the new port.", "zh": "客户端要改用新端口。"}
     return (Step("next-port", Change({"--port": str(taken.free)}), "lossy", {}, cost, PORT_FINDING),)
 
@@ -222,7 +222,7 @@ class _Screen:
         if known:
             tell("vdoctor: " + word("trial_known", self._lang).format(number=number, verdict=text) + "\n")
             return
-        rest = [part for part in (trial.finding, trial.reason) if part]
+        rest = [part for part in (trial.finding, pick(trial.reason, self._lang) if trial.reason else None) if part]
         tell(f"  {text} ({trial.seconds:.1f} s)" + (f": {', '.join(rest)}" if rest else "") + "\n")
 
     def watcher(

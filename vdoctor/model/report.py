@@ -73,8 +73,8 @@ class Source:
 class Trial:
     """One relaunch: what was changed, what came of it.
 
-    `step` is the furthest step it reached, `forward` whether that is further than the failure before; `reason` says what
-    the log cannot (a canary that failed or was left out); `tokens_per_second` and `latency` (seconds) where measured.
+    `step` is the furthest step it reached, `forward` whether that is further than the failure before; `reason` says, by
+    language, what the log cannot (a canary that failed or was left out); `tokens_per_second` and `latency` (seconds) where measured.
     """
 
     fix: str
@@ -85,7 +85,7 @@ class Trial:
     finding: str | None = None
     step: str | None = None
     forward: bool | None = None
-    reason: str | None = None
+    reason: Mapping[str, str] | None = None
     session: str | None = None
     tokens_per_second: float | None = None
     latency: float | None = None

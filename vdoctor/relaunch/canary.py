@@ -8,6 +8,7 @@ import ssl
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +23,7 @@ _TOKENS = 4
 #: What a server without text generation answers to a completion: no route, wrong method, not implemented; some say 400.
 _NO_SUCH_TASK, _NOT_SUPPORTED = (404, 405, 501), "does not support"
 
+Text = Mapping[str, str]
 State = Literal["waiting", "answered", "skipped", "failed"]
 
 
@@ -67,7 +69,7 @@ class Prober:
     def __init__(self, address: Address | None, key: str | None, *, load: bool = False) -> None:
         """`load`: measure the speed after the canary."""
         self.state: State = "waiting"
-        self.reason: str | None = None
+        self.reason: Text | None = None
         self.measured: Measured | None = None
         self.told_ready = threading.Event()
         self._client = Client(address, key) if address is not None else None
@@ -86,7 +88,9 @@ class Prober:
     def _run(self) -> None:
         if self._client is None:
             self.told_ready.wait()
-            self._end("skipped", "no canary: the command does not tell where the server listens")
+            self._end(
+                "skipped", _left_out("the command does not tell where the server listens", "命令未说明服务监听的位置")
+            )
             return
         if not self._healthy(self._client):
             return
@@ -110,25 +114,26 @@ class Prober:
             if self.told_ready.is_set():
                 silent += _PAUSE
                 if silent >= _SILENCE:
-                    self._end("failed", f"GET /health: no answer ({reply.reason})")
+                    self._end("failed", _said("GET /health", reply))
                     return False
         return False
 
-    def _end(self, state: State, reason: str | None) -> None:
+    def _end(self, state: State, reason: Text | None) -> None:
         self.reason = reason
         self.state = state
 
 
-def canary(client: Client) -> tuple[State, str | None]:
+def canary(client: Client) -> tuple[State, Text | None]:
     """One short completion: (state, reason). Servers without text generation are not asked for text."""
     models = client.ask("/v1/models")
     if models.status in (401, 403):
-        return "skipped", f"no canary: GET /v1/models answers {models.status}, the API key is not known"
+        answer = f"GET /v1/models: {models.status}"
+        return "skipped", _left_out(f"{answer}, the API key is not known", f"{answer}，不知道 API key")
     model = _model(models.body)
     if models.status == 200 and model is None:
-        return "skipped", "no canary: the server lists no model"
+        return "skipped", _left_out("the server lists no model", "服务未列出模型")
     if models.status != 200:
-        return "failed", f"GET /v1/models: {_said(models)}"
+        return "failed", _said("GET /v1/models", models)
     prompt = {"model": model, "max_tokens": _TOKENS, "temperature": 0}
     reply = client.ask("/v1/completions", {**prompt, "prompt": "Hello"})
     path = "/v1/completions"
@@ -136,22 +141,27 @@ def canary(client: Client) -> tuple[State, str | None]:
         path = "/v1/chat/completions"
         reply = client.ask(path, {**prompt, "messages": [{"role": "user", "content": "Hello"}]})
     if _is_unsupported(reply):
-        return "skipped", "no canary: the model does not generate text"
+        return "skipped", _left_out("the model does not generate text", "该模型不生成文本")
     if reply.status == 200 and isinstance(reply.body, dict) and reply.body.get("choices"):
         return "answered", None
-    return "failed", f"POST {path}: {_said(reply)}"
+    return "failed", _said(f"POST {path}", reply)
 
 
 def _is_unsupported(reply: Reply) -> bool:
     return reply.status in _NO_SUCH_TASK or (reply.status == 400 and _NOT_SUPPORTED in json.dumps(reply.body))
 
 
-def _said(reply: Reply) -> str:
+def _left_out(en: str, zh: str) -> Text:
+    return {"en": f"no canary: {en}", "zh": f"未请求补全：{zh}"}
+
+
+def _said(request: str, reply: Reply) -> Text:
     if not reply.status:
-        return f"no answer ({reply.reason})"
+        return {"en": f"{request}: no answer ({reply.reason})", "zh": f"{request}：没有应答（{reply.reason}）"}
     if reply.status == 200:
-        return "200, but no completion"
-    return f"{reply.status} {reply.reason}".rstrip()
+        return {"en": f"{request}: 200, but no completion", "zh": f"{request}：200，但没有补全内容"}
+    text = f"{request}: {reply.status} {reply.reason}".rstrip()
+    return {"en": text, "zh": text}
 
 
 def _model(body: Any) -> str | None:

@@ -19,7 +19,7 @@ _ELSEWHERE = ("kubectl", "ssh", "srun", "sbatch", "systemctl", "docker-compose",
 def refusal(launch: Launch) -> Mapping[str, str] | None:
     """Why a launch is not started again by vdoctor; None when it may be."""
     words = [word.rsplit("/", 1)[-1] for word in (*launch.container, *launch.program)]
-    if any(word in _ROOT for word in words[:3]):
+    if any(word in _ROOT for word in (*words[:3], *launch.program)):
         return {
             "en": "the command needs root, and vdoctor never becomes root",
             "zh": "该命令需要 root，vdoctor 从不使用 root",

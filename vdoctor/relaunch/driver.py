@@ -24,6 +24,7 @@ from vdoctor.relaunch.steps import Candidate, Outcome, outcome_of
 from vdoctor.relaunch.trial import attempt
 from vdoctor.rulebase.schema import RuleBase
 
+Text = Mapping[str, str]
 _GIB = 1 << 30
 PORT_FINDING = "api.port-in-use"
 
@@ -116,7 +117,7 @@ class Driver:
             return None
         self._number += 1
         self._keep(candidate, replace(trial, command=print_text(candidate.launch)), report, known=True)
-        return outcome_of(report, trial.verdict, trial.seconds, trial.reason)
+        return outcome_of(report, trial.verdict, trial.seconds)
 
     def _start(self, candidate: Candidate, memory: dict[int, int], timeout: float) -> Outcome:
         self._number += 1
@@ -151,7 +152,7 @@ class Driver:
             raise KeyboardInterrupt
         trial = replace(result.trial, session=str(folder.relative_to(self._book.folder)))
         if excess:
-            trial = replace(trial, reason="; ".join(filter(None, [trial.reason, _held(excess)])))
+            trial = replace(trial, reason=_joined(trial.reason, _held(excess)))
         # What the budget cut short may still work: another run tries it again.
         if not (trial.verdict == "timed out" and timeout < self._limits.timeout):
             self._book.add(candidate.key, replace(trial, command=" ".join(hide(trial.command.split(" ")))))
@@ -179,7 +180,7 @@ class Driver:
         )
         self.trials.append(trial)
         self._audience.ended(self._number, trial, False)
-        return Outcome(trial.verdict, (port_finding(taken),), {}, -1, 0.0, reason)
+        return Outcome(trial.verdict, (port_finding(taken),), {}, -1, 0.0)
 
     def _key(self, launch: Launch) -> str | None:
         given = value(launch, "--api-key", self._options, self._version)
@@ -188,10 +189,14 @@ class Driver:
         )
 
 
-def port_reason(taken: Holder) -> str:
+def port_reason(taken: Holder) -> Text:
     """`port 8000 is held by python (pid 4711)`."""
     who = f"{taken.name or 'a process'} (pid {taken.pid})" if taken.pid is not None else "a process of another user"
-    return f"not started: port {taken.port} is held by {who}, which is left alone"
+    whose = f"{taken.name or '进程'} (pid {taken.pid})" if taken.pid is not None else "其他用户的进程"
+    return {
+        "en": f"not started: port {taken.port} is held by {who}, which is left alone",
+        "zh": f"未启动：端口 {taken.port} 被 {whose} 占用，vdoctor 不会动它",
+    }
 
 
 def port_finding(taken: Holder) -> Finding:
@@ -201,8 +206,17 @@ def port_finding(taken: Holder) -> Finding:
     return Finding(PORT_FINDING, PORT_FINDING, title, title, "fatal", "certain", "launch", None, (), (), fixes, ())
 
 
-def _held(excess: Mapping[int, int]) -> str:
-    return ", ".join(f"GPU {gpu} held {held / _GIB:.1f} GiB more than before" for gpu, held in sorted(excess.items()))
+def _held(excess: Mapping[int, int]) -> Text:
+    """Memory that did not come back in time: a result with less room than there should be."""
+    rows = sorted(excess.items())
+    return {
+        "en": ", ".join(f"GPU {gpu} held {held / _GIB:.1f} GiB more than before" for gpu, held in rows),
+        "zh": "，".join(f"GPU {gpu} 比之前多占 {held / _GIB:.1f} GiB" for gpu, held in rows),
+    }
+
+
+def _joined(*texts: Text | None) -> Text:
+    return {lang: "; ".join(text[lang] for text in texts if text) for lang in ("en", "zh")}
 
 
 def _shown(launch: Launch) -> list[tuple[str, str]]:

@@ -62,7 +62,6 @@ _ACTIVATION = _id("oom.profile", "oom.sampler-warmup", "oom.warmup", "oom.kv-non
 _TIGHT = _id("oom.graph-capture", "oom.sampler-warmup", "oom.warmup", "oom.runtime", "oom.profile", "oom.unplaced")
 
 
-
 def _ranks(outcome: Outcome) -> bool:
     """Several GPUs that talk to each other."""
     device = outcome.facts.get("launch.device")

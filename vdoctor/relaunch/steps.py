@@ -44,7 +44,6 @@ class Outcome:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     came: int = -1
     seconds: float = 0.0
-    reason: str | None = None
 
     @property
     def finding(self) -> str | None:
@@ -82,10 +81,10 @@ def furthest(report: Report) -> int:
     return max((STEPS.index(span.step) for span in report.timeline if span.step in STEPS), default=-1)
 
 
-def outcome_of(report: Report, verdict: TrialVerdict, seconds: float, reason: str | None = None) -> Outcome:
+def outcome_of(report: Report, verdict: TrialVerdict, seconds: float) -> Outcome:
     """The outcome that a report on a launch shows."""
     grave = tuple(finding for finding in report.findings if finding.severity != "info")
-    return Outcome(verdict, grave, report.facts, furthest(report), seconds, reason)
+    return Outcome(verdict, grave, report.facts, furthest(report), seconds)
 
 
 def merged(steps: Iterable[Step]) -> Change:

@@ -31,7 +31,7 @@ class Attempt:
     @property
     def outcome(self) -> Outcome:
         """What a search needs to know of it."""
-        return outcome_of(self.report, self.trial.verdict, self.trial.seconds, self.trial.reason)
+        return outcome_of(self.report, self.trial.verdict, self.trial.seconds)
 
     @property
     def interrupted(self) -> bool:

@@ -41,7 +41,7 @@ def to_dict(report: Report, lang: str = "en") -> dict[str, Any]:
         "memory": dict(report.memory),
         "exit": _exit(report),
         "motion": _motion(report.motion),
-        "trials": [_trial(trial) for trial in report.trials],
+        "trials": [_trial(trial, lang) for trial in report.trials],
         "proof": _proof(report.proof, lang) if report.proof is not None else None,
         "facts": {name: _fact(fact) for name, fact in sorted(report.facts.items())},
     }
@@ -80,7 +80,7 @@ def _fix(fix: Fix, lang: str) -> dict[str, Any]:
     }
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
+def _trial(trial: Trial, lang: str) -> dict[str, Any]:
     return {
         "fix": trial.fix,
         "changes": change_dict(trial.change),
@@ -90,7 +90,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "finding": trial.finding,
         "step": trial.step,
         "forward": trial.forward,
-        "reason": trial.reason,
+        "reason": pick(trial.reason, lang) if trial.reason else None,
         "session": trial.session,
         "tokens_per_second": trial.tokens_per_second,
         "latency": trial.latency,

@@ -251,7 +251,7 @@ def _trials(console: Console, report: Report, lang: str) -> None:
             moved = f" ({word('forward' if trial.forward else 'sideways', lang)})" if trial.forward is not None else ""
             line.append(f" -> {trial.finding or trial.step or '?'}{moved}")
         if trial.reason:
-            line.append(f"; {trial.reason}")
+            line.append(f"; {pick(trial.reason, lang)}")
         console.print(line)
         if trial.verdict == "confirmed" and report.proof is None:
             console.print(Shown(f"    {trial.command}", style="cyan"), soft_wrap=True)
