@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -185,4 +184,21 @@ def test_without_a_compiler_no_compilation_is_the_answer_and_is_named_as_the_pri
     assert status == 0, told
     assert exactly({"--enforce-eager": True})(report), told
     assert any("torch.compile" in text for text in report["proof"]["price"])
-    assert os.path.exists(tmp_path / "cold")
+
+
+def test_broken_file_in_the_compile_cache_is_set_aside_and_nothing_is_deleted(bench: Bench, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(bench.real.cache, cache)
+    # As after a disk that was full: the compiled code is cut off.
+    broken = sorted(cache.rglob("*.so"))
+    assert broken, "the cache of the other tests is empty"
+    for path in broken:
+        path.write_bytes(path.read_bytes()[:64])
+    env = {"VLLM_CACHE_ROOT": str(cache)}
+    session = bench.failing(SHORT, free_port(), env)
+    status, report, told = bench.confirm(session, "--confirm", "ask", env=env)
+    assert status == 0, told
+    assert report["findings"][0]["id"].startswith("compile."), told
+    assert set(changes(report)["env"]) == {"VLLM_CACHE_ROOT"}, told
+    assert changes(report)["flags"] == {}
+    assert [path.stat().st_size for path in broken] == [64] * len(broken)
