@@ -107,7 +107,7 @@ def test_nothing_that_costs_is_run_without_consent(bench: Bench) -> None:
 def test_plan_starts_nothing(bench: Bench) -> None:
     session = bench.record(*FULL)
     done = run([*bench.argv(session), "--confirm", "auto", "--dry-run"], env=bench.env)
-    assert done.returncode == 1
+    assert done.returncode == 0
     commands = [line.strip() for line in done.stdout.decode().splitlines() if line.strip().startswith("vllm serve")]
     assert len(commands) > 3
     assert len(set(commands)) == len(commands)

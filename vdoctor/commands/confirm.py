@@ -70,7 +70,7 @@ def confirm(
 
 
 def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBase) -> tuple[Report | None, bool]:
-    """The report on a session with its trials, and whether a launch was proven; None for a plan."""
+    """The report on a session with its trials, and whether a launch was proven; None for a plan (and whether there is one)."""
     options = option_tables.load()
     report = examine_session(folder, rules, options)
     if report.verdict in ("healthy", "not_vllm"):
@@ -89,8 +89,7 @@ def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBas
             _plan(launch, first, options, version, wish, lang)
         return report, False
     if wish.dry_run:
-        _plan(launch, first, options, version, wish, lang)
-        return None, False
+        return None, _plan(launch, first, options, version, wish, lang)
     return _search(folder, report, launch, first, options, version, wish, lang, rules)
 
 
@@ -160,20 +159,21 @@ def _way_around(taken: Holder | None, first: Outcome, mode: Mode) -> tuple[Step,
 
 def _plan(
     launch: Launch, first: Outcome, options: OptionTable, version: str | None, wish: Confirming, lang: str
-) -> None:
-    """Print the commands that would be tried if each failed like the first; nothing is started."""
+) -> bool:
+    """Print the commands that would be tried if each failed like the first; nothing is started. False for none."""
     search = Search(launch, first, options, version, allowed=lambda step: step.safety != "manual", only=wish.only)
     moves = search.moves()
     print(word("plan", lang).format(trials=wish.max_trials))
-    try:
-        candidate = next(moves)
-        for _ in range(wish.max_trials):
-            asks = any(step.safety != "safe" for step in candidate.steps) and wish.mode != "auto"
-            print(f"  # {candidate.fix.id}" + (f" ({word('plan_asks', lang)})" if asks else ""))
-            print(f"  {print_text(candidate.launch)}")
-            candidate = moves.send(Outcome("same failure", first.findings, first.facts, first.came))
-    except StopIteration:
-        pass
+    for number in range(wish.max_trials):
+        try:
+            sent = Outcome("same failure", first.findings, first.facts, first.came)
+            candidate = moves.send(sent) if number else next(moves)
+        except StopIteration:
+            return number > 0
+        asks = any(step.safety != "safe" for step in candidate.steps) and wish.mode != "auto"
+        print(f"  # {candidate.fix.id}" + (f" ({word('plan_asks', lang)})" if asks else ""))
+        print(f"  {print_text(candidate.launch)}")
+    return True
 
 
 def _ask(step: Step, lang: str) -> bool:

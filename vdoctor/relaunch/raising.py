@@ -85,9 +85,15 @@ def _fine(good: float, bad: float, hints: list[float]) -> str | None:
     if bad <= good * (1 + TOLERANCE):
         return None
     above = [hint for hint in hints if good * (1 + TOLERANCE) < hint < bad]
+    # The limit of which a fix's round number was made lies less than one round number further.
+    near = [
+        hint + _rounding(hint) for hint in hints if hint <= good * (1 + TOLERANCE) and good < hint + _rounding(hint)
+    ]
     if above:
         wanted = min(above)
-    elif any(good <= hint <= good * (1 + TOLERANCE) for hint in hints):
+    elif near and max(near) > good * (1 + TOLERANCE):
+        wanted = (good + max(near)) / 2
+    elif near:
         wanted = good * (1 + TOLERANCE)
     else:
         wanted = math.sqrt(good * bad)
@@ -95,3 +101,8 @@ def _fine(good: float, bad: float, hints: list[float]) -> str | None:
     if not good < blocks < bad:
         blocks = math.floor(wanted)
     return str(blocks) if good < blocks < bad else None
+
+
+def _rounding(length: float) -> int:
+    """What `kv.fit_len` is rounded down to (vdoctor/facts/derive.py)."""
+    return 256 if length >= 4096 else _BLOCK

@@ -194,7 +194,7 @@ class Search:
         bad = ceiling(flag, self.launch, self.first.facts, self._options, self._version)
         if good is None or bad is None or good >= bad:
             return steps
-        hints = [hint for outcome in self._known.values() if (hint := _hint(flag, outcome)) is not None]
+        hints = [hint for outcome in self._known.values() for hint in _hints(flag, outcome)]
         spent = sum(flag in merged(candidate.steps).flags for candidate, _ in self.tried)
         while spent < MAX_TRIALS:
             value = next_value(flag, good, bad, hints)
@@ -209,8 +209,7 @@ class Search:
                 steps, good = trial, float(value)
             else:
                 bad = float(value)
-                hint = _hint(flag, result)
-                hints += [hint] if hint is not None else []
+                hints += _hints(flag, result)
         return steps
 
     # ------------------------------------------------------------------ one trial
@@ -258,10 +257,12 @@ def _exact(step: Step) -> bool:
     return step.answers is not None and not step.answers.startswith(("oom.", "graph.", "unknown."))
 
 
-def _hint(flag: str, outcome: Outcome) -> float | None:
-    if flag != "--max-model-len" or "kv.estimated_len" not in outcome.facts:
-        return None
-    return number(outcome.facts["kv.estimated_len"].value)
+def _hints(flag: str, outcome: Outcome) -> list[float]:
+    """Limits of an option that a log gave: vLLM's own estimate, and what the fixes made of it."""
+    told = [step.change.flags[flag] for step in hypotheses(outcome) if flag in step.change.flags]
+    if flag == "--max-model-len" and "kv.estimated_len" in outcome.facts:
+        told.append(str(outcome.facts["kv.estimated_len"].value))
+    return [limit for one in told if (limit := number(one)) is not None]
 
 
 def _is_last_resort(step: Step) -> bool:
