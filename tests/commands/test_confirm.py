@@ -100,7 +100,9 @@ def test_smaller_capture_sizes_are_the_answer_and_eager_is_not(bench: Bench) -> 
 def test_nothing_that_costs_is_run_without_consent(bench: Bench) -> None:
     status, report, told = bench.confirm(bench.record(*FULL))
     assert (status, report["trials"]) == (1, [])
-    assert "--max-cudagraph-capture-size" in told
+    assert (
+        f"vllm serve demo/m --port {bench.port} --gpu-memory-utilization 0.97 --max-cudagraph-capture-size 32" in told
+    )
     assert "--confirm auto" in told
 
 
@@ -117,7 +119,8 @@ def test_plan_starts_nothing(bench: Bench) -> None:
 def test_search_goes_on_where_it_stopped_and_repeats_nothing(bench: Bench) -> None:
     session = bench.record(*FULL)
     status, first, told = bench.confirm(session, "--confirm", "auto", "--max-trials", "1")
-    assert (status, verdicts(first)) == (0, ["confirmed"])
+    # The limit does not keep it from seeing that the unchanged command still fails.
+    assert (status, verdicts(first)) == (0, ["confirmed", "same failure"])
     status, second, told = bench.confirm(session, "--confirm", "auto")
     assert (status, verdicts(second)) == (0, ["confirmed", "same failure", "confirmed"])
     assert second["trials"][0]["seconds"] == first["trials"][0]["seconds"]
@@ -125,7 +128,17 @@ def test_search_goes_on_where_it_stopped_and_repeats_nothing(bench: Bench) -> No
     folders = sorted(path.name for path in (session / "trials").iterdir())
     status, third, _ = bench.confirm(session, "--confirm", "auto")
     assert third["proof"] == second["proof"]
-    assert sorted(path.name for path in (session / "trials").iterdir()) == folders == ["001", "002", "003"]
+    assert sorted(path.name for path in (session / "trials").iterdir()) == folders == ["001", "002", "003", "004"]
+
+
+def test_failure_that_has_gone_proves_nothing(bench: Bench) -> None:
+    session = bench.record(trouble="oom-always")
+    status, report, told = bench.confirm(session, "--confirm", "auto")
+    assert (status, report["proof"]) == (1, None)
+    assert report["trials"][-1]["fix"] == "unchanged"
+    assert report["trials"][-1]["verdict"] == "confirmed"
+    assert "the unchanged command gets ready now" in told
+    assert report["findings"][0]["confidence"] != "confirmed"
 
 
 def test_oom_that_nothing_cures_ends_with_the_best_lead(bench: Bench) -> None:

@@ -38,6 +38,29 @@ def test_fixes_are_tried_in_their_order_and_none_twice() -> None:
     assert run.result is None
 
 
+def test_failure_that_has_gone_proves_nothing() -> None:
+    """The GPU was busy then: today the unchanged command works, and so does every change of it."""
+    cause = finding("oom.kv-none", fix("a", max_num_seqs="8"))
+    starts: list[str] = []
+
+    def world(flags: dict[str, str], env: Env) -> Outcome:
+        starts.append(" ".join(flags))
+        return fails("kv_init.allocate", cause) if len(starts) == 1 else WORKS
+
+    run = play("vllm serve m", world)
+    assert (run.search.gone, run.search.found, run.controls) == (True, None, 1)
+
+
+def test_unchanged_launch_is_tried_only_where_no_trial_died_of_the_same() -> None:
+    assert play("vllm serve m", graphs(64)).controls == 0  # type: ignore[arg-type]
+    cause = finding("quant.not-quantized", fix("drop", "safe", quantization=None))
+    run = play(
+        "vllm serve m --quantization awq",
+        lambda s, e: fails("launch.config", cause) if "--quantization" in s else WORKS,
+    )
+    assert (run.controls, run.result) == (1, "vllm serve m")
+
+
 def test_advice_is_never_run() -> None:
     cause = finding("model.not-found", fix("look", "manual", model="x"))
     run = play("vllm serve m", lambda s, e: fails("launch.config", cause))

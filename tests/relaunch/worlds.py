@@ -42,7 +42,17 @@ class Run:
     """A finished search and what it did."""
 
     search: Search
-    tried: list[Candidate] = field(default_factory=list)
+    asked: list[Candidate] = field(default_factory=list)
+
+    @property
+    def tried(self) -> list[Candidate]:
+        """Without the unchanged launch."""
+        return [candidate for candidate in self.asked if candidate.purpose != "control"]
+
+    @property
+    def controls(self) -> int:
+        """How often the unchanged launch was tried."""
+        return len(self.asked) - len(self.tried)
 
     @property
     def result(self) -> str | None:
@@ -82,12 +92,12 @@ def play(
     first = outcome(launch, None)
     search = Search(launch, first, OPTIONS, VERSION, allowed=allowed, only=only)
     run = Run(search)
-    moves = search.moves()
-    try:
-        candidate = next(moves)
-        while len(run.tried) < most:
-            run.tried.append(candidate)
-            candidate = moves.send(outcome(candidate.launch, first))
-    except StopIteration:
-        pass
+    for moves in (search.moves(), search.control()):
+        try:
+            candidate = next(moves)
+            while len(run.asked) < most:
+                run.asked.append(candidate)
+                candidate = moves.send(outcome(candidate.launch, first))
+        except StopIteration:
+            pass
     return run

@@ -31,7 +31,7 @@ from vdoctor.relaunch.consent import Mode, permission, refusal
 from vdoctor.relaunch.driver import PORT_FINDING, Driver, End, Limits, port_reason
 from vdoctor.relaunch.ground import Holder, holder
 from vdoctor.relaunch.search import Search
-from vdoctor.relaunch.steps import Candidate, Outcome, Step, outcome_of
+from vdoctor.relaunch.steps import Candidate, Outcome, Step, compose, outcome_of
 from vdoctor.report.json import pick
 from vdoctor.report.status import status_line
 from vdoctor.report.text import describe
@@ -187,7 +187,9 @@ def _tell_rest(
 ) -> None:
     """What was not tried, and where to go on."""
     lines: list[str] = []
-    if search.found is None:
+    if search.gone:
+        lines.append(f"vdoctor: {word('gone', lang)}")
+    elif search.found is None:
         lines.append(f"vdoctor: {word('none_proven', lang).format(trials=trials)}: {word('end_' + end, lang)}")
         if search.lead is not None and search.lead[1].came > search.first.came:
             candidate, outcome = search.lead
@@ -200,7 +202,9 @@ def _tell_rest(
         if search.withheld:
             lines.append(f"  {word('withheld', lang)}:")
             for step in search.withheld:
-                lines.append(f"    {describe(step.change, lang)}")
+                changed = compose(search.launch, (step,), options, version)
+                cost = f"  # {word('price', lang)}: {pick(step.cost, lang)}" if step.cost else ""
+                lines.append(f"    {print_text(changed) if changed else describe(step.change, lang)}{cost}")
     if lines:
         tell("\n".join(lines) + "\n")
 
@@ -213,7 +217,7 @@ class _Screen:
 
     def begins(self, number: int, candidate: Candidate) -> None:
         """Name the change."""
-        change = describe(candidate.fix.change, self._lang)
+        change = describe(candidate.fix.change, self._lang) or word("unchanged", self._lang)
         tell(word("trial_begins", self._lang).format(number=number, change=clean(change)) + "\n")
 
     def ended(self, number: int, trial: Trial, known: bool) -> None:

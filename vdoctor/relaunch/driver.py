@@ -19,7 +19,7 @@ from vdoctor.model import Change, Finding, Fix, Launch, Report, Trial
 from vdoctor.relaunch.book import Book, replay
 from vdoctor.relaunch.canary import Prober
 from vdoctor.relaunch.ground import Holder, holder, memory_back, memory_used
-from vdoctor.relaunch.search import Search
+from vdoctor.relaunch.search import Moves, Search
 from vdoctor.relaunch.steps import Candidate, Outcome, outcome_of
 from vdoctor.relaunch.trial import attempt
 from vdoctor.rulebase.schema import RuleBase
@@ -88,23 +88,30 @@ class Driver:
     def run(self) -> End:
         """Drive the search to its end or to that of the budget. Raises KeyboardInterrupt when the user ended a trial,
         CannotStart, and UserError when a trial cannot be recorded."""
-        begun = time.monotonic()
-        memory = memory_used()
-        moves = self._search.moves()
+        self._begun = time.monotonic()
+        self._memory = memory_used()
+        end = self._drive(self._search.moves(), limited=True)
+        # What is proven is proven: the limits are no reason to leave that open.
+        self._drive(self._search.control(), limited=False)
+        return "found" if self._search.found is not None and end == "exhausted" else end
+
+    def _drive(self, moves: Moves, *, limited: bool) -> End:
         try:
             candidate = next(moves)
             while True:
                 outcome = self._known(candidate)
                 if outcome is None:
-                    if self._started >= self._limits.trials:
+                    left = self._limits.budget - (time.monotonic() - self._begun)
+                    if limited and self._started >= self._limits.trials:
                         return "max-trials"
-                    if time.monotonic() - begun >= self._limits.budget:
+                    if limited and left <= 0:
                         return "budget"
-                    left = self._limits.budget - (time.monotonic() - begun)
-                    outcome = self._start(candidate, memory, min(self._limits.timeout, left))
+                    outcome = self._start(
+                        candidate, min(self._limits.timeout, left) if limited else self._limits.timeout
+                    )
                 candidate = moves.send(outcome)
         except StopIteration:
-            return "found" if self._search.found is not None else "exhausted"
+            return "exhausted"
 
     def _known(self, candidate: Candidate) -> Outcome | None:
         """The outcome of a trial that an earlier run made and recorded."""
@@ -119,10 +126,10 @@ class Driver:
         self._keep(candidate, replace(trial, command=print_text(candidate.launch)), report, known=True)
         return outcome_of(report, trial.verdict, trial.seconds)
 
-    def _start(self, candidate: Candidate, memory: dict[int, int], timeout: float) -> Outcome:
+    def _start(self, candidate: Candidate, timeout: float) -> Outcome:
         self._number += 1
         self._audience.begins(self._number, candidate)
-        excess = memory_back(memory)
+        excess = memory_back(self._memory)
         place = address(candidate.launch, self._options, self._version)
         taken = holder(place)
         if taken is not None:

@@ -51,6 +51,8 @@ class Search:
         self.first = first
         self.found: Candidate | None = None
         self.minimal = False
+        #: The unchanged launch works now: what it died of was not of its own making.
+        self.gone = False
         self.withheld: list[Step] = []
         self.lead: tuple[Candidate, Outcome] | None = None
         self._options = options
@@ -77,6 +79,19 @@ class Search:
             steps = yield from self._shrink(steps)
             steps = yield from self._raise(steps)
         return steps
+
+    def control(self) -> Moves:
+        """To be driven when `moves` ended with something found: does the unchanged launch fail today, too?
+
+        Else any change would seem to help. A trial that died of the same is proof enough; without one the unchanged
+        launch is tried.
+        """
+        if self.found is None or any(outcome.verdict == "same failure" for _, outcome in self.tried):
+            return self.found.steps if self.found is not None else None
+        result = yield Candidate((), self.launch, "control")
+        if result.verdict == "confirmed":
+            self.gone, self.found = True, None
+        return self.found.steps if self.found is not None else None
 
     # ------------------------------------------------------------------ what may cure it
 

@@ -12,7 +12,7 @@ from vdoctor.launch.options import OptionTable
 from vdoctor.model import STEPS, Change, Fact, Finding, Fix, FlagValue, Launch, Report, Safety
 
 TrialVerdict = Literal["confirmed", "same failure", "other failure", "timed out"]
-Purpose = Literal["fix", "ladder", "drop", "raise"]
+Purpose = Literal["fix", "ladder", "drop", "raise", "control"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ class Candidate:
     def fix(self) -> Fix:
         """All steps as one fix."""
         safety: Safety = "lossy" if any(step.safety == "lossy" for step in self.steps) else "safe"
-        return Fix(" + ".join(dict.fromkeys(step.id for step in self.steps)), {}, safety, merged(self.steps))
+        name = " + ".join(dict.fromkeys(step.id for step in self.steps)) or "unchanged"
+        return Fix(name, {}, safety, merged(self.steps))
 
 
 def furthest(report: Report) -> int:

@@ -246,7 +246,7 @@ def _trials(console: Console, report: Report, lang: str) -> None:
         style = "green" if trial.verdict == "confirmed" else "red"
         line = Shown(f"  {number}. ")
         line.append(word(trial.verdict, lang), style=style)
-        line.append(f" ({trial.seconds:.1f} s): {describe(trial.change, lang)}")
+        line.append(f" ({trial.seconds:.1f} s): {describe(trial.change, lang) or word('unchanged', lang)}")
         if trial.verdict == "other failure":
             moved = f" ({word('forward' if trial.forward else 'sideways', lang)})" if trial.forward is not None else ""
             line.append(f" -> {trial.finding or trial.step or '?'}{moved}")

@@ -96,6 +96,11 @@ _WORDS: dict[str, tuple[str, str]] = {
     "end_max-trials": ("the limit of --max-trials was reached", "已达到 --max-trials 上限"),
     "end_budget": ("the time of --budget is over", "--budget 的时间已用完"),
     "end_exhausted": ("nothing else is left to try", "没有其他可尝试的改动"),
+    "unchanged": ("the unchanged command, to see whether it still fails", "原命令，以确认它是否仍然失败"),
+    "gone": (
+        "the unchanged command gets ready now: what it died of has gone, or takes longer to come; no change is proven",
+        "原命令现在可以就绪：之前的原因已消失，或要更久才出现；没有改动被证实",
+    ),
     "lead": ("best lead: came to {step} with", "最好的线索：到达 {step}，改动为"),
     "no_lead": (
         "none came further than {step}; the leading finding above is the best lead",
