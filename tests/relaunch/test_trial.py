@@ -28,10 +28,10 @@ def mark() -> Iterator[Mark]:
 
 @pytest.fixture
 def tried(mark: Mark) -> Try:
-    def attempt(*script: str, timeout: float = 60.0) -> dict[str, Any]:
+    def attempt(*script: str, timeout: float = 60.0, stall_after: str = "") -> dict[str, Any]:
         """Words of vLLM's are printed, others are commands."""
         lines = [f"echo {shlex.quote(word)}" if " " in word and ":" in word else word for word in script]
-        done = run([sys.executable, str(TRIED), "\n".join(lines), str(timeout)], env=mark.env)
+        done = run([sys.executable, str(TRIED), "\n".join(lines), str(timeout), stall_after], env=mark.env)
         assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode()
         found: dict[str, Any] = json.loads(done.stdout)
         assert mark.left() == []
@@ -81,6 +81,12 @@ def test_server_that_never_gets_ready_times_out(tried: Try) -> None:
     found = tried(BANNER, ENGINE, LONG, timeout=0.6)
     assert trial(found) == ("timed out", None)
     assert found["report"]["findings"][0]["confidence"] == "certain"
+
+
+def test_server_that_is_seen_to_hang_is_not_waited_for(tried: Try) -> None:
+    found = tried(BANNER, ENGINE, LONG, timeout=50.0, stall_after="1")
+    assert trial(found)[0] == "other failure"
+    assert found["took"] < 40
 
 
 def test_processes_of_the_server_are_stopped_with_it(tried: Try) -> None:

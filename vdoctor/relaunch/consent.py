@@ -34,6 +34,12 @@ def refusal(launch: Launch) -> Mapping[str, str] | None:
             "en": "the container runs detached: without -d vdoctor can follow and end it",
             "zh": "容器在后台运行：去掉 -d 后 vdoctor 才能跟踪并结束它",
         }
+    if launch.container and not {"--init", "--rm"} <= set(launch.container):
+        # Process 1 of a container is deaf to SIGTERM until it has a handler; a container that stays keeps its name.
+        return {
+            "en": "with --init and --rm in docker run vdoctor can end the container for certain and leave nothing behind",
+            "zh": "在 docker run 中加上 --init 和 --rm，vdoctor 才能确保结束容器且不留残余",
+        }
     if not editable(launch):
         return {
             "en": "the command is a script that vdoctor cannot edit",

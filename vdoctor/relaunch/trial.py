@@ -48,6 +48,7 @@ class _Duty:
         self._passed_at: float | None = None
         self.ready_at: float | None = None
         self.failed = False
+        self.stalled = False
         self.lived = False
         self.watcher: Watcher | None = None
 
@@ -73,6 +74,11 @@ class _Duty:
             if prober.state in ("answered", "skipped") and self._passed_at is None:
                 self._passed_at = t
                 self.ready_at = t if self.ready_at is None else self.ready_at
+        motion = now.motion
+        if self._passed_at is None and motion is not None and motion.state == "stalled":
+            # It was seen to hang: the rest of its time would tell no more.
+            self.stalled = True
+            return True
         self.lived = self._passed_at is not None and t - self._passed_at >= SETTLE_SECONDS
         return self.lived or t > self._timeout
 
@@ -127,7 +133,7 @@ def attempt(
 def _verdict(duty: _Duty, stopped: bool, report: Report, failure: Finding | None) -> TrialVerdict:
     if duty.lived and stopped:
         return "confirmed"
-    if stopped and not duty.failed:
+    if stopped and not duty.failed and not duty.stalled:
         return "timed out"
     leading = report.findings[0].id if report.findings else None
     return "same failure" if failure is not None and leading == failure.id else "other failure"

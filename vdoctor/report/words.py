@@ -134,7 +134,10 @@ _WORDS: dict[str, tuple[str, str]] = {
         "{file}: no vLLM container whose command can be edited in place; the change is:",
         "{file}：没有找到可直接修改命令的 vLLM 容器；改动为：",
     ),
-    "manifest_left": ("has no place in the file, set it yourself: {change}", "文件中没有对应位置，请自行设置：{change}"),
+    "manifest_left": (
+        "has no place in the file, set it yourself: {change}",
+        "文件中没有对应位置，请自行设置：{change}",
+    ),
     "manifest_not_run": (
         "not tried: vdoctor starts nothing from such a file; apply it with: patch -p1 < DIFF",
         "未验证：vdoctor 不会从这类文件启动服务；应用方法：patch -p1 < DIFF",
