@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.relaunch.worlds import OPTIONS, fails, finding
+from tests.relaunch.worlds import OPTIONS, fails, finding, fix
 from vdoctor.relaunch.ladder import rungs
 from vdoctor.relaunch.steps import Outcome
 
@@ -26,7 +26,22 @@ def test_graphs_get_smaller_before_there_are_none() -> None:
 
 def test_utilization_never_goes_down_where_it_must_go_up() -> None:
     found = ids(fails("kv_init.allocate", finding("oom.kv-none"), mem_utilization=0.9))
-    assert not [one for one in found if one.startswith("utilization")]
+    assert [one for one in found if one.startswith("utilization")] == ["utilization-0.95", "utilization-0.97"]
+    on_cpu = fails("kv_init.allocate", finding("oom.kv-none"), mem_utilization=0.9, launch_device="cpu")
+    assert not [one for one in ids(on_cpu) if one.startswith("utilization")]
+
+
+def test_length_is_halved_where_the_log_does_not_say_what_fits() -> None:
+    cause = finding("oom.kv-too-small")
+    found = ids(fails("kv_init.allocate", cause, model_max_len=4096))
+    assert [one for one in found if one.startswith("length")] == [
+        "length-1/2",
+        "length-1/4",
+        "length-1/8",
+        "length-1/16",
+    ]
+    told = fails("kv_init.allocate", finding(cause.id, fix("shorter", max_model_len="1000")), model_max_len=4096)
+    assert not [one for one in ids(told) if one.startswith("length")]
 
 
 @pytest.mark.parametrize(

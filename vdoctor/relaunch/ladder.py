@@ -13,7 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Change, Safety, phase_of
-from vdoctor.relaunch.steps import Outcome, Step
+from vdoctor.relaunch.steps import Outcome, Step, hypotheses
 
 #: Failures that no change of options cures: files, rights, hardware, spelling (the rules have the fixes there).
 _HOPELESS = ("model.", "args.", "api.", "proc.", "env.", "oom.disk-full", "oom.host", "oom.weights", "oom.gpu-busy")
@@ -59,6 +59,7 @@ _COMPILE = _any(_id("compile.", "env.host-compiler", "env.triton-gcc"), _phase("
 _TALK = _any(_id("dist.", "graph.capture"), _phase("launch"))
 _KERNEL = _any(_id("kernel.", "env.nvcc-missing", "env.attention"), _phase("weight_load", "kv_init", "graph_capture"))
 _ACTIVATION = _id("oom.profile", "oom.sampler-warmup", "oom.warmup", "oom.kv-none", "oom.runtime", "oom.unplaced")
+_CACHE = _id("oom.kv-none", "oom.kv-too-small")
 _TIGHT = _id("oom.graph-capture", "oom.sampler-warmup", "oom.warmup", "oom.runtime", "oom.profile", "oom.unplaced")
 
 
@@ -191,6 +192,9 @@ def rungs(outcome: Outcome, options: OptionTable, version: str | None) -> Iterat
         return
     if _TIGHT(outcome):
         yield from _lower_utilization(outcome)
+    if _CACHE(outcome):
+        yield from _higher_utilization(outcome)
+        yield from _shorter(outcome)
     for rung in _RUNGS:
         if not rung.serves(outcome) or not _within(rung, version):
             continue
@@ -203,9 +207,8 @@ def rungs(outcome: Outcome, options: OptionTable, version: str | None) -> Iterat
 
 def _lower_utilization(outcome: Outcome) -> Iterator[Step]:
     """Five and ten points less than the value in force: what is outside the budget gets room."""
-    fact = outcome.facts.get("mem.utilization")
-    now = float(fact.value) if fact is not None and isinstance(fact.value, int | float) else None
-    if now is None or outcome.finding == "oom.kv-none":
+    now = _number(outcome, "mem.utilization")
+    if now is None:
         return
     for less in (0.05, 0.1):
         if now - less >= 0.3:
@@ -216,6 +219,51 @@ def _lower_utilization(outcome: Outcome) -> Iterator[Step]:
                 {},
                 {"en": "The KV cache shrinks: fewer requests at once.", "zh": "KV cache 变小，并发减少。"},
             )
+
+
+def _higher_utilization(outcome: Outcome) -> Iterator[Step]:
+    """The KV cache gets what is left of the budget: more budget, more cache. On the CPU another variable sizes it."""
+    now, device = _number(outcome, "mem.utilization"), outcome.facts.get("launch.device")
+    if now is None or (device is not None and device.value == "cpu"):
+        return
+    for value in (0.95, 0.97):
+        if value > now + 0.005:
+            yield Step(
+                f"utilization-{value:.2f}",
+                _flags(gpu_memory_utilization=f"{value:.2f}"),
+                "lossy",
+                {},
+                {
+                    "en": "Less GPU memory is left for what vLLM does not count: graphs, other processes.",
+                    "zh": "留给 vLLM 未计入部分（graph、其他进程）的显存变少。",
+                },
+            )
+
+
+def _shorter(outcome: Outcome) -> Iterator[Step]:
+    """Halves of the length, where the log does not say how much fits."""
+    length = _number(outcome, "model.max_len")
+    told = any("--max-model-len" in step.change.flags for step in hypotheses(outcome))
+    if length is None or told or outcome.finding != "oom.kv-too-small":
+        return
+    for part in (2, 4, 8, 16):
+        if length // part >= 256:
+            fits = str(int(length // part))
+            yield Step(
+                f"length-1/{part}",
+                _flags(max_model_len=fits),
+                "lossy",
+                {},
+                {
+                    "en": f"Requests of more than {fits} tokens are refused.",
+                    "zh": f"超过 {fits} 个 token 的请求会被拒绝。",
+                },
+            )
+
+
+def _number(outcome: Outcome, name: str) -> float | None:
+    fact = outcome.facts.get(name)
+    return float(fact.value) if fact is not None and isinstance(fact.value, int | float) else None
 
 
 def _within(rung: _Rung, version: str | None) -> bool:

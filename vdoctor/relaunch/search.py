@@ -21,6 +21,8 @@ from vdoctor.relaunch.steps import Candidate, Outcome, Purpose, Step, compose, h
 _DEPTH = 4
 #: A fix whose value was not enough is asked again for a better one, so often.
 _AGAIN = 2
+#: What is tried of a length that was to fit and did not.
+_LESS = (0.97, 0.9)
 
 Steps = tuple[Step, ...]
 Moves = Generator[Candidate, Outcome, Steps | None]
@@ -133,6 +135,18 @@ class Search:
                 break
             steps = (*steps[:-1], better[0])
             result = yield from self._try(steps, "fix")
+        if result is not None and result.verdict == "same failure":
+            return (yield from self._with_less(steps, result))
+        return steps, result
+
+    def _with_less(self, steps: Steps, result: Outcome) -> Generator[Candidate, Outcome, tuple[Steps, Outcome | None]]:
+        """A length that was not short enough: an estimate is of its day, so try a little less before anything else."""
+        length = number(steps[-1].change.flags.get("--max-model-len"))
+        for share in _LESS if length is not None else ():
+            less = (*steps[:-1], _with_value(steps[-1], "--max-model-len", str(int((length or 0) * share) // 16 * 16)))
+            again = yield from self._try(less, "raise")
+            if again is None or again.verdict != "same failure":
+                return less, again
         return steps, result
 
     def _moved(self, before: Outcome, after: Outcome) -> bool:
