@@ -117,7 +117,10 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     help="Time between two measurements.",
 )
 @click.option(
-    "--follow", metavar="FILE", type=click.Path(path_type=Path), help="Watch the log FILE of a server that runs already."
+    "--follow",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Watch the log FILE of a server that runs already.",
 )
 @click.option("--pid", type=click.IntRange(2), metavar="PID", help="Watch a process that runs already, and its log.")
 @click.option(
@@ -150,9 +153,7 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     metavar="[=FILE]",
     help="Write a short diagnosis to FILE [default: /dev/termination-log, when it is there].",
 )
-@click.option(
-    "--no-instrument", is_flag=True, help="Do not set NCCL_DEBUG=WARN and PYTHONFAULTHANDLER=1 for COMMAND."
-)
+@click.option("--no-instrument", is_flag=True, help="Do not set NCCL_DEBUG=WARN and PYTHONFAULTHANDLER=1 for COMMAND.")
 @click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
 @common
 def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:

@@ -28,13 +28,17 @@ def attach(wish: Wish) -> int:
     base = watching.read_rules(wish.rules)
     events = EventFile(wish.events) if wish.events else None
     recorder = watching.open_recorder(wish, command, facts)
-    screen = watching.make_screen(wish, base, parse(command) if command else None, facts, recorder, events, attached=True)
+    screen = watching.make_screen(
+        wish, base, parse(command) if command else None, facts, recorder, events, attached=True
+    )
+    screen.name = str(wish.follow or (f"pid {wish.pid}" if wish.pid is not None else "-"))
     if tails is None:
         supervisor = Supervisor()
         supervisor.start_input()
         watching.follow(screen, supervisor, command)
         asked = supervisor.asked
     else:
+        screen.patient = True
         follower = Follower(tails, wish.pid)
         watching.follow(screen, follower, command)
         asked = follower.asked
@@ -60,5 +64,7 @@ def _tails(wish: Wish) -> list[Tail] | None:
 def _status(report: Report, asked: str | None) -> int:
     """A server that was well when the user stopped looking has nothing wrong with it, ready or not."""
     if report.verdict == "incomplete" and asked is not None:
-        return int(any(f.severity in ("fatal", "stall", "degraded") and f.confidence != "possible" for f in report.findings))
+        return int(
+            any(f.severity in ("fatal", "stall", "degraded") and f.confidence != "possible" for f in report.findings)
+        )
     return 0 if report.verdict == "healthy" else 1

@@ -61,10 +61,12 @@ class Screen(Watcher):
         self._told_ready = not tell_ready
         self._shown = 0.0
         self.command: list[str] = []
+        #: The source in the report where nothing is recorded.
+        self.name = "child"
 
     def finish(self, recorder: Recorder | None, end: Exit | None) -> Report:
         """Close the recording, give the final report."""
-        report = self.report(" ".join(recorder_name(recorder)))
+        report = self.report(str(recorder.folder) if recorder is not None else self.name)
         if recorder is not None:
             recorder.close(end, label(report))
         if self._announcer is not None:
@@ -89,6 +91,8 @@ class Screen(Watcher):
         """Tell once when the server is ready."""
         if self._announcer is not None:
             self._announcer.heard(events)
+        if events and not self._silent and not self._terminal:
+            self._say_phase(self.elapsed)
         if self.examination.timeline.ready and not self._told_ready and not self._silent:
             self._told_ready = True
             if self.feed is not None:
@@ -158,11 +162,6 @@ class Screen(Watcher):
 def verdict_of(motion: Motion) -> tuple[str, str | None, str | None]:
     """What makes one verdict differ from another; while all is well, nothing does."""
     return (motion.state, None, None) if motion.state == "progressing" else (motion.state, motion.kind, motion.process)
-
-
-def recorder_name(recorder: Recorder | None) -> tuple[str, ...]:
-    """The name of the source in the report: the session folder, or the child."""
-    return (str(recorder.folder),) if recorder is not None else ("child",)
 
 
 def label(report: Report) -> dict[str, object]:

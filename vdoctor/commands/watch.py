@@ -198,11 +198,11 @@ def conclude(wish: Wish, screen: Screen, recorder: Recorder | None, end: Exit | 
     if to_stdout and wish.output is None:
         if not wish.quiet:
             color = use_color(wish.color, sys.stdout.isatty())
-            emit(render([report], wish.form, wish.lang, color=color, verbose=wish.verbose, width=terminal_width(1)), None)
+            emit(
+                render([report], wish.form, wish.lang, color=color, verbose=wish.verbose, width=terminal_width(1)), None
+            )
     elif not wish.quiet and wish.form != "json":
-        text = render(
-            [report], wish.form, wish.lang, color=screen.color, verbose=wish.verbose, width=terminal_width(2)
-        )
+        text = render([report], wish.form, wish.lang, color=screen.color, verbose=wish.verbose, width=terminal_width(2))
         tell("\n" + text)
     if recorder is not None and not wish.quiet and wish.form != "json":
         tell(f"{word('session', wish.lang)}: {recorder.folder}\n")

@@ -58,7 +58,9 @@ class EventFile:
 
     def write(self, event: Mapping[str, Any]) -> None:
         """Queue one event, and write what the reader takes."""
-        self._lines.append(json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
+        self._lines.append(
+            json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+        )
         self.flush()
 
     def flush(self) -> None:

@@ -14,6 +14,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 
 from vdoctor.live.child import CannotStart, Child, Stream, become_subreaper, die_with_parent
@@ -304,7 +305,7 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> Callable[[], Chi
 def _close_others(keep: int) -> None:
     """What vdoctor holds open is not held open by the keeper, too."""
     try:
-        fds = [int(name) for name in os.listdir("/proc/self/fd")]
+        fds = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
     except OSError:
         fds = list(range(3, 64))
     for fd in fds:
