@@ -139,6 +139,8 @@ class Keeper:
                     elif key.fd == wake:
                         with contextlib.suppress(BlockingIOError):
                             os.read(wake, 4096)
+                        # Orphans that we adopted and that have ended.
+                        self._child.reap()
                     else:
                         self._listen()
                 self._painter.work()
