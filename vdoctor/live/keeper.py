@@ -52,7 +52,8 @@ def fork_keeper(start: Callable[[], Child | Inlet], *, quiet: bool) -> tuple[int
     try:
         ours.close()
         gc.disable()
-        os.setsid()
+        # Out of the reach of Ctrl-C and of whoever kills our group; in our session, as all helpers of ours.
+        os.setpgid(0, 0)
         _close_others(theirs.fileno())
         status = Keeper(theirs, ring, quiet).run(start, parent)
     except BaseException:
@@ -293,6 +294,8 @@ class Keeper:
                 signal.signal(signum, nothing)
         for signum in (signal.SIGCHLD, signal.SIGWINCH):
             signal.signal(signum, nothing)
+        # In the background of a terminal with `stty tostop` it writes all the same.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         signal.signal(_ORPHANED, orphaned)
         become_subreaper()
         die_with_parent(_ORPHANED)
