@@ -57,7 +57,7 @@ def test_file_is_followed_until_ctrl_c_and_the_report_is_the_result(mark: Mark, 
     assert (process.returncode, report["verdict"], report["exit"]) == (0, "healthy", None)
     assert (tmp_path / "s" / "log.txt").read_text() == HEALTHY
     assert replayed_alike(cli, tmp_path, report)
-    assert [e["phase"] for e in events(tmp_path / "events") if e["event"] == "phase"][0] in ("launch", "weight_load")
+    assert next(e["phase"] for e in events(tmp_path / "events") if e["event"] == "phase") in ("launch", "weight_load")
     assert names(tmp_path / "events")[-1] == "exit"
 
 

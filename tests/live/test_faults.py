@@ -295,7 +295,7 @@ def test_process_1_of_a_container_reaps_forwards_and_keeps_the_status(mark: Mark
 )
 def test_orphans_that_come_from_elsewhere_are_reaped_by_process_1(mark: Mark) -> None:
     """`docker exec` brings processes that are not the child's; what they leave behind falls to process 1."""
-    script = f"""
+    script = """
 import os, sys, time
 from vdoctor.live.strays import Reaper
 if os.fork() == 0:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -30,7 +31,12 @@ class Follower:
 
     def __init__(self, tails: Sequence[Tail], pid: int | None) -> None:
         self._tails = tails
-        self._process = psutil.Process(pid) if pid is not None else None
+        self._pid = pid
+        self._process: psutil.Process | None = None
+        if pid is not None:
+            # It may end while vdoctor starts.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._process = psutil.Process(pid)
         self._signals = Signals(lambda signum: None)
         self._painter = Painter()
         self._started = time.monotonic()
@@ -126,7 +132,7 @@ class Follower:
 
     def _is_gone(self) -> bool:
         if self._process is None:
-            return False
+            return self._pid is not None
         try:
             # A zombie has ended; whether its parent has noticed is another matter.
             return not self._process.is_running() or self._process.status() == psutil.STATUS_ZOMBIE
