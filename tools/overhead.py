@@ -109,7 +109,9 @@ def throughput(args: argparse.Namespace, folder: Path) -> Row:
 def flood(args: argparse.Namespace, folder: Path) -> Row:
     """`cat FILE`, the fastest child there is, through `cat` and through `watch` (recording)."""
     place = folder / "big"
-    unit = subprocess.run([sys.executable, "-S", "-E", "-c", LINES, str(8 << 20)], capture_output=True, check=True).stdout
+    unit = subprocess.run(
+        [sys.executable, "-S", "-E", "-c", LINES, str(8 << 20)], capture_output=True, check=True
+    ).stdout
     with place.open("wb") as file:
         for _ in range(max(1, args.bytes // len(unit))):
             file.write(unit)

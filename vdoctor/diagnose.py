@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from vdoctor.facts.derive import derive
+from vdoctor.facts.derive import derive, generation
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.log import LogFacts
 from vdoctor.facts.motion import motion_facts, needs_hub
@@ -77,14 +77,12 @@ class Examination:
         self._motion = Progress(stall_after)
         self._ticket_facts = TicketFacts()
         self._outcome = Outcome()
-        self._ledger = Ledger()
         self._stranger = Stranger()
         self._starts = 0
         self._start_line = 0
         self.timeline = Timeline()
+        self.ledger = Ledger(self.timeline)
         self.exit: Exit | None = None
-
-    # ------------------------------------------------------------------ observations
 
     def feed(self, observations: Iterable[Observation]) -> list[Event]:
         """Take the next observations in order; returns the events read from them."""
@@ -97,7 +95,7 @@ class Examination:
                     if observation.arrived is not None:
                         self._motion.line(event, observation.arrived, self.timeline.furthest)
             elif isinstance(observation, Sample):
-                self._ledger.feed(observation)
+                self.ledger.feed(observation)
                 if self._motion.step != self.timeline.furthest or not self._motion.is_measured:
                     self._motion.hub = needs_hub(self.launch(), self._options)
                 self._motion.sample(observation)
@@ -140,8 +138,7 @@ class Examination:
         verdict = self._verdict(findings)
         if verdict == "failed" and not any(self._is_shown(f) for f in findings):
             findings = self._with_unknown(findings)
-        stopped = self.exit is not None and self.exit.asked is not None
-        if verdict in ("incomplete", "stalled") and not stopped:
+        if verdict in ("incomplete", "stalled") and self._may_guess():
             extra = self._ends(findings, facts)
             # A stall says more than a remark of the same name.
             told = {finding.id for finding in extra}
@@ -162,9 +159,9 @@ class Examination:
             phases=self.timeline.phases(),
             facts=facts,
             elapsed=self.exit.t if self.exit is not None else self.timeline.now,
-            generation=self._generation(facts),
+            generation=generation(facts, self.timeline.v2_runner_seen),
             command=tuple(commands.print_words(launch)) if launch else None,
-            memory=self._ledger.memory(facts),
+            memory=self.ledger.memory(facts),
             looks_like=self._stranger.guess() if verdict == "not_vllm" else None,
             exit=self.exit,
             motion=self.motion,
@@ -183,7 +180,8 @@ class Examination:
 
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
-        facts = together(self._ticket_facts.facts, asked, self._log_facts.facts) | self._progress.facts
+        said = together(self._ticket_facts.facts, asked, self._log_facts.facts)
+        facts = self.ledger.facts() | said | self._progress.facts
         facts.update(motion_facts(self.motion, self._motion.frames))
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
@@ -279,6 +277,14 @@ class Examination:
         rest = [f for f in findings if not self._is_wrapper(f)]
         return [replace(unknown, symptoms=symptoms), *rest]
 
+    def _may_guess(self) -> bool:
+        """Nobody ended it on purpose, or because it stood still; and nobody saw what it does or waits for."""
+        asked = self.exit is not None and self.exit.asked is not None
+        motion = self.motion
+        if motion is not None and (motion.kind not in (None, "unknown") or motion.doing not in (None, "waiting")):
+            return False
+        return not asked or self._is_stalled()
+
     def _ends(self, findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         """A log that just stops: what hangs most often at this point."""
         matches = ends.matches(self._rules, self.timeline.furthest, self.timeline.last_marker, facts)
@@ -300,12 +306,6 @@ class Examination:
         if step is None:
             return (first.phase, first.step) if first else (None, None)
         return phase_of(step), step
-
-    def _generation(self, facts: Facts) -> str | None:
-        if self.timeline.v2_runner_seen:
-            return "v1-mrv2"
-        fact = facts.get("vllm.generation")
-        return str(fact.value) if fact else None
 
 
 def diagnose(

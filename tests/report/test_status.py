@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from rich.cells import cell_len
 
-from vdoctor.model import Bar, GpuSample, HostSample, Sample
+from vdoctor.model import Bar, GpuSample, HostSample, Motion, Sample
 from vdoctor.report.status import memory, status_line
 
 GIB = 1 << 30
@@ -49,3 +50,18 @@ def test_host_memory_stands_in_where_no_gpu_is() -> None:
     assert memory(Sample(0.0, (), host)) == ["RAM 2.0 GiB in 3 processes"]
     assert memory(Sample(0.0, (gpu(0),), host)) == ["GPU0 13.0/24.0 GiB"]
     assert memory(Sample(0.0)) == memory(None) == []
+
+
+def test_motion_takes_the_place_of_the_bar() -> None:
+    motion = Motion(75.0, "progressing", "weight_load.read", 0.2, doing="reading", percent=61.0, rate=210e6)
+    bar = Bar("x", 11, 18, None, None)
+    line = status_line("weight_load.read", 75.4, Sample(75.0, (gpu(0),)), bar, 120, motion)
+    said = "reading weights 61 %, 210 MB/s; not stuck"
+    assert line == f"vdoctor    75 s  weight_load.read  {said}  GPU0 13.0/24.0 GiB"
+
+
+@pytest.mark.parametrize("width", [1, 10, 40, 79])
+def test_chinese_motion_is_cut_by_columns(width: int) -> None:
+    motion = Motion(75.0, "stalled", "kv_init.profile", 99.0, "stopped", "Worker", 812, ("APIServer", "EngineCore"))
+    line = status_line("kv_init.profile", 75.4, None, None, width, motion, "zh")
+    assert cell_len(line) <= max(width - 1, 10)

@@ -20,7 +20,7 @@ import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -110,8 +110,11 @@ class Watch:
         folder: Path,
         argv: Sequence[str],
         on_line: Callable[[str], None] | None = None,
+        options: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
     ) -> None:
         self.argv = list(argv)
+        self._options = list(options)
         self.session = folder / "session"
         self.report_file = folder / "report.json"
         self.arrivals: list[Arrival] = []
@@ -126,7 +129,7 @@ class Watch:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=server_environment(real, self._run_id),
+            env=server_environment(real, self._run_id) | dict(env or {}),
             start_new_session=True,
             preexec_fn=_end_with_the_tests,
         )
@@ -151,6 +154,7 @@ class Watch:
             "json",
             "--output",
             str(self.report_file),
+            *self._options,
             "--",
             *self.argv,
         ]
@@ -277,12 +281,14 @@ def watching(
     folder: Path,
     argv: Sequence[str],
     on_line: Callable[[str], None] | None = None,
+    options: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Watch]:
-    """Start ``argv`` under ``vdoctor watch``; files go to ``folder``.
+    """Start ``argv`` under ``vdoctor watch`` with ``options``; files go to ``folder``, ``env`` is added to the server's.
 
     ``on_line`` gets every line as it comes, in the thread that reads it.
     """
-    watch = Watch(real, folder, argv, on_line)
+    watch = Watch(real, folder, argv, on_line, options, env)
     try:
         yield watch
     finally:

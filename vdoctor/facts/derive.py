@@ -153,3 +153,11 @@ def _fewer_warmup(v: dict[str, FactValue]) -> FactValue | None:
 def _next_port(v: dict[str, FactValue]) -> FactValue | None:
     port = _number(v["port"])
     return int(port) + 1 if port is not None and 0 < port < 65535 else None
+
+
+def generation(facts: Facts, v2_runner: bool) -> str | None:
+    """`v0`, `v1`, or `v1-mrv2` when Model Runner V2 was seen; None when the log does not tell."""
+    if v2_runner:
+        return "v1-mrv2"
+    fact = facts.get("vllm.generation")
+    return str(fact.value) if fact else None

@@ -11,6 +11,7 @@ import psutil
 from vdoctor.live import procfs
 from vdoctor.live.cgroup import Cgroup, Limits
 from vdoctor.live.roles import role
+from vdoctor.live.sockets import Sockets
 from vdoctor.live.storage import Storage, places
 from vdoctor.live.tree import Tree
 from vdoctor.model import HostSample, ProcessSample
@@ -33,6 +34,7 @@ class Host:
         self._tree: Tree | _PortableTree = Tree(pid) if procfs.exists() else _PortableTree(pid)
         self._cgroup = Cgroup(pid) if procfs.exists() else None
         self._storage = Storage()
+        self._sockets = Sockets()
         self._server: int | None = None
         self._last: HostSample | None = None
         self.env: dict[str, str] | None = None
@@ -53,6 +55,7 @@ class Host:
             cpu_seconds=round(self._tree.cpu_seconds, 2),
             tree=rows,
             net_received=procfs.received(alive[0].pid),
+            tcp_received=self._sockets.received(row.pid for row in alive),
             downloading=self._storage.downloading,
             page_cache=memory.get("Cached"),
             available=memory.get("MemAvailable", _available()),
@@ -78,6 +81,7 @@ class Host:
             cpu_seconds=round(self._tree.cpu_seconds, 2),
             tree=(),
             net_received=None,
+            tcp_received=None,
             downloading=self._storage.downloading,
             page_cache=memory.get("Cached"),
             available=memory.get("MemAvailable", _available()),

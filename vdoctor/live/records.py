@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any, TypeVar
 
-from vdoctor.model import GpuProcess, GpuSample, HostSample, ProcessSample, Sample, Stack, Xid
+from vdoctor import model
+from vdoctor.model import GpuSample, HostSample, ProcessSample, Sample
 
 T = TypeVar("T")
 Row = dict[str, Any]
@@ -19,7 +20,7 @@ Row = dict[str, Any]
 _STEADY = {
     GpuSample: ("name", "uuid", "memory_total", "unified"),
     HostSample: (
-        *("net_received", "downloading", "page_cache", "available", "shm_used", "shm_total"),
+        *("net_received", "tcp_received", "downloading", "page_cache", "available", "shm_used", "shm_total"),
         *("cgroup_used", "cgroup_limit", "oom_kills", "disk_free"),
     ),
     ProcessSample: tuple(field.name for field in fields(ProcessSample) if field.name != "pid"),
@@ -97,7 +98,7 @@ def _written(value: Any, before: Any, leave: tuple[str, ...] = ("tree",)) -> Row
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
-    if isinstance(value, GpuProcess | Xid | Stack):
+    if is_dataclass(value):
         return _written(value, None)
     return dict(value) if isinstance(value, Mapping) else value
 
@@ -127,6 +128,16 @@ def _converted(kind: str, value: Any) -> Any:
         if value is None:
             return None
         kind = kind.removesuffix(" | None")
+    if kind.startswith("tuple[") and kind.endswith(", ...]"):
+        return tuple(_converted(kind[6:-6], one) for one in _items(value))
+    if kind.startswith("Mapping[str, "):
+        return {_text(name): _converted(kind[13:-1], one) for name, one in value.items()}
+    if kind.startswith("Literal["):
+        if f"'{_text(value)}'" not in kind:
+            raise ValueError(f"{value!r} is not one of {kind[8:-1]}")
+        return value
+    if kind not in _CONVERTERS:
+        return _read(getattr(model, kind), value, None)
     return _CONVERTERS[kind](value)
 
 
@@ -150,36 +161,10 @@ def _text(value: Any) -> str:
     return value
 
 
-def _many(one: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    def read(value: Any) -> tuple[Any, ...]:
-        if not isinstance(value, list):
-            raise TypeError(f"{value!r} is no list")
-        return tuple(one(item) for item in value)
-
-    return read
+def _items(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value
 
 
-def _table(one: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
-    return lambda value: {_text(name): one(number) for name, number in value.items()}
-
-
-def _source(value: Any) -> str:
-    known: tuple[str, ...] = ("py-spy", "proc", "log")
-    if value not in known:
-        raise ValueError(f"{value!r} is no source of a stack")
-    return str(value)
-
-
-_CONVERTERS: dict[str, Callable[[Any], Any]] = {
-    "int": int,
-    "float": finite,
-    "str": _text,
-    "bool": _bool,
-    "tuple[str, ...]": _many(_text),
-    "tuple[GpuProcess, ...]": _many(lambda row: _read(GpuProcess, row, None)),
-    "tuple[Xid, ...]": _many(lambda row: _read(Xid, row, None)),
-    "tuple[Stack, ...]": _many(lambda row: _read(Stack, row, None)),
-    "Mapping[str, int]": _table(int),
-    "Mapping[str, float]": _table(finite),
-    "Literal['py-spy', 'proc', 'log']": _source,
-}
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": finite, "str": _text, "bool": _bool}

@@ -20,8 +20,10 @@ def role(name: str, words: Sequence[str]) -> str | None:
 
     `name` is the system's (15 characters on Linux), `words` the command line, which is one word where vLLM set a title.
     """
-    if name in _COMPILERS or _COMPILER.fullmatch(name):
-        return "compiler"
+    program = words[0].rpartition("/")[2] if words else ""
+    for one in (name, program if name and program.startswith(name) else name):
+        if one in _COMPILERS or _COMPILER.fullmatch(one):
+            return "compiler"
     title = _TITLE.match(words[0]) if words else None
     if title:
         return title[1].replace(" ", "_")

@@ -84,7 +84,8 @@ class GpuSample:
     """One GPU at one moment; memory in bytes, utilisation in percent; None = not supported or not asked now.
 
     `power` in watts, PCIe rates in bytes per second, `throttle` holds NVML's names of the clock reasons that slow the
-    GPU down, `ecc_errors` counts uncorrected ones, `lost`: it answered before and no longer does. `unified`: the GPU
+    GPU down, `ecc_errors` counts uncorrected ones, `lost`: it answered before and no longer does, and
+    `fault` is the driver's word for that. `unified`: the GPU
     has no memory of its own (GB10, Jetson), and the figures are those of the system's. What used, free and total leave
     over is reserved by the driver.
     """
@@ -103,6 +104,7 @@ class GpuSample:
     ecc_errors: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
     lost: bool = False
+    fault: str | None = None
     unified: bool = False
 
 
@@ -143,7 +145,8 @@ class HostSample:
     """The process tree under watch and the host around it; sizes in bytes, None = cannot be read here.
 
     `processes` alive, `rss` their sum, `cpu_seconds` user + system of the tree, those that ended included; `net_received`
-    counts since boot in the tree's network namespace, loopback left out; `downloading` is the size of the unfinished files
+    counts since boot in the tree's network namespace, loopback left out, `tcp_received` what came to the tree's own
+    connections (measured every few seconds); `downloading` is the size of the unfinished files
     (`*.incomplete`) of the Hugging Face cache that were written to since the launch; `cgroup_used` leaves out the file
     cache, which the kernel can drop; `oom_kills` counts in the tree's cgroup since that was made; `disk_free` by path.
     The last sample of a watch has no processes: it holds what was counted at the end.
@@ -163,6 +166,7 @@ class HostSample:
     cgroup_limit: int | None = None
     oom_kills: int | None = None
     disk_free: Mapping[str, int] = field(default_factory=dict)
+    tcp_received: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def motion_line(motion: Motion, lang: str = "en") -> str:
 def seconds(value: float, lang: str = "en") -> str:
     """`45 s`, `3 min`, `1 h 10 min`."""
     zh = lang == "zh"
-    if value < 100:
+    if value < 99.5:
         return f"{value:.0f} {'秒' if zh else 's'}"
     minutes = round(value / 60)
     if minutes < 100:
@@ -109,7 +109,7 @@ def _stalled(motion: Motion) -> str:
     if motion.process is None:
         who = ", ".join(motion.waiting)
         if kind == "rank-behind":
-            return f"{who or 'the server'} waits for a rank that is not here, for {quiet} in {where}"
+            return f"{who or 'the server'}: waiting for a rank that is not here, for {quiet} in {where}"
         return f"nothing has moved for {quiet} in {where}: {why}" + (f" ({who})" if who else "")
     pid = f" (pid {motion.pid})" if motion.pid is not None else ""
     return f"{motion.process}{pid} has done nothing for {quiet} in {where}: {why}" + _waiting(motion)
@@ -130,7 +130,8 @@ def _stalled_zh(motion: Motion) -> str:
         return f"{motion.process or '某个进程'} 已退出；{where} 阶段 {quiet} 毫无动静{waiting}"
     if motion.process is None:
         if kind == "rank-behind":
-            return f"{who or '服务'} 在 {where} 阶段等待一个不在本机的 rank，已 {quiet}"
+            return f"{who or '服务'}：在 {where} 阶段等待一个不在本机的 rank，已 {quiet}"
         return f"{where} 阶段 {quiet} 毫无动静：{why}" + (f"（{who}）" if who else "")
     pid = f"（pid {motion.pid}）" if motion.pid is not None else ""
-    return f"{motion.process}{pid} 在 {where} 阶段 {quiet} 没有任何动作：{why}{waiting}"
+    space = "" if pid else " "
+    return f"{motion.process}{pid}{space}在 {where} 阶段 {quiet} 没有任何动作：{why}{waiting}"

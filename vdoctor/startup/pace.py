@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from vdoctor.model import Bar
+from vdoctor.model import Bar, HostSample
 
 _WINDOW = 15.0
+#: So much that comes to a whole machine is more than chatter, in bytes.
+_CHATTER = 64 << 10
 
 
 class Meter:
@@ -44,6 +46,33 @@ class Meter:
             return 0.0
         (begin, first), (end, last) = self._window[0], self._window[-1]
         return (last - first) / (end - begin) if end > begin else 0.0
+
+
+class Network:
+    """What arrives: at the server's own connections or, where these are not known, at the whole machine."""
+
+    def __init__(self) -> None:
+        self._own, self._all = Meter(), Meter(_CHATTER)
+
+    def feed(self, t: float, host: HostSample) -> None:
+        """Take a measurement."""
+        self._own.feed(t, host.tcp_received)
+        self._all.feed(t, host.net_received)
+
+    @property
+    def is_own(self) -> bool:
+        """Other traffic of the machine is told apart."""
+        return self._own.moved_at is not None
+
+    @property
+    def moved_at(self) -> float | None:
+        """Last time that bytes came; None: never measured."""
+        return self._own.moved_at if self.is_own else self._all.moved_at
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second; 0 when unknown."""
+        return self._own.rate if self.is_own else self._all.rate
 
 
 class Progressed:

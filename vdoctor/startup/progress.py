@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from vdoctor.model import Event, HostSample, Motion, Sample, Stack, phase_of
 from vdoctor.startup import patience as limits
+from vdoctor.startup.frames import innermost
 from vdoctor.startup.gpus import GpuPulse
 from vdoctor.startup.heartbeat import Heartbeats
-from vdoctor.startup.pace import Meter, Progressed
-from vdoctor.startup.pulse import Pulse
+from vdoctor.startup.pace import Meter, Network, Progressed
+from vdoctor.startup.pulse import WINDOW, Pulse
 from vdoctor.startup.serving import Serving
 from vdoctor.startup.stall import (
     HUB_STEPS,
@@ -19,7 +20,6 @@ from vdoctor.startup.stall import (
     idle_cause,
     is_short_of_memory,
 )
-from vdoctor.startup.timeline import depth
 from vdoctor.startup.tree import Tree
 
 #: Where no sample came for longer (the machine slept, vdoctor was stopped), that time proves nothing.
@@ -30,12 +30,6 @@ _STALE = 15.0
 _LAST_WORDS = 30.0
 #: A server is slow in reading or downloading only after so many seconds of it.
 _EARLY = 60.0
-#: So much from the network is more than chatter, in bytes.
-_NETWORK = 64 << 10
-#: Of each thread the innermost functions tell where it waits.
-_FRAMES = 16
-#: Names of processes that are remembered.
-_TITLES = 1000
 _AT_WORK = ("runtime.ready", "runtime.serving")
 
 
@@ -52,15 +46,13 @@ class Progress:
         self._heartbeats = Heartbeats()
         self._serving = Serving()
         self._bar = Progressed()
-        self._download, self._network = Meter(), Meter(_NETWORK)
+        self._download, self._network = Meter(), Network()
         self._t = self._clock = 0.0
         self._measured: float | None = None
         self._host: HostSample | None = None
         self._line_at: float | None = None
         self._step: str | None = None
         self._step_at = 0.0
-        self._named: set[int] = set()
-        self._is_remote = False
         self._stacks: tuple[Stack, ...] = ()
         self._stall: Motion | None = None
         self._stall_over: float | None = None
@@ -81,13 +73,15 @@ class Progress:
         """Take an event that arrived `t` seconds after the launch, when the server had come to `step`."""
         self._advance(t)
         if event.process and event.pid is not None:
-            self._name(event.pid, event.process)
+            self._tree.call(event.pid, event.process)
         moved = self._heartbeats.is_news(event)
         if step != self._step:
+            # A request that fails because the server goes down is no step forward.
+            served = self._step in _AT_WORK
             self._step, self._step_at = step, self._clock
             self._heartbeats.new_step()
             self._bar.restart()
-            self._stall = None
+            self._stall = self._stall if served else None
             moved = True
         if event.bar is not None:
             moved = self._bar.feed(self._clock, event.bar)
@@ -95,14 +89,6 @@ class Progress:
         if moved or self._line_at is None:
             self._line_at = self._clock
             self._serving.line(self._clock)
-
-    def _name(self, pid: int, process: str) -> None:
-        titles = self._tree.titles
-        if len(titles) < _TITLES and len(process) >= len(titles.get(pid, "")):
-            titles[pid] = process
-            if depth(process):
-                self._named.add(pid)
-            self._is_remote = self._is_remote or process.startswith("Ray")
 
     def sample(self, sample: Sample) -> None:
         """Take a measurement."""
@@ -114,7 +100,7 @@ class Progress:
             self._measured, self._host = self._clock, sample.host
             self._tree.feed(self._clock, sample.host)
             self._download.feed(self._clock, sample.host.downloading)
-            self._network.feed(self._clock, sample.host.net_received)
+            self._network.feed(self._clock, sample.host)
             now = self.verdict()
             if now is not None and now.state == "stalled":
                 self._stall, self._stall_over = now, None
@@ -136,7 +122,9 @@ class Progress:
             return None
         if not self._sees():
             return self._by_lines()
-        return self._stopped() or (self._at_work() if self._step in _AT_WORK else self._starting())
+        # A server that was there before we came: nobody saw its start.
+        at_work = self._step in _AT_WORK or (self._step is None and self._tree.has_engine)
+        return self._stopped() or (self._at_work() if at_work else self._starting())
 
     def final(self, asked: bool) -> Motion | None:
         """The verdict at the end of the child; where somebody asked for the end, the stall that he ended.
@@ -153,10 +141,7 @@ class Progress:
     @property
     def frames(self) -> str:
         """Function names of the processes that are stuck, innermost first, one a line; empty when none were taken."""
-        culprit = self._stall.pid if self._stall else None
-        own = [stack for stack in self._stacks if stack.pid == culprit] or list(self._stacks)
-        names = (frame.partition(" ")[0] for stack in own for frame in reversed(stack.frames[-_FRAMES:]))
-        return "\n".join(dict.fromkeys(names))
+        return innermost(self._stacks, self._stall.pid if self._stall else None)
 
     # ------------------------------------------------------------------ what is seen
 
@@ -166,7 +151,7 @@ class Progress:
             return False
         if self._step is None and not self._tree.is_vllm:
             return False
-        return not self._is_remote and self._named <= self._tree.ever
+        return self._tree.is_whole
 
     def _limit(self) -> limits.Patience:
         return limits.patience(self._step, self._stall_after)
@@ -185,6 +170,8 @@ class Progress:
 
     def _by_lines(self) -> Motion:
         """Without a view of the processes: silence alone never proves a stall."""
+        if self._step in _AT_WORK:
+            return Motion(self._t, "progressing", self._step, 0.0, doing="serving")
         quiet = self._clock - (self._line_at or 0.0)
         state = "slow" if quiet >= self._limit().long else "progressing"
         return Motion(self._t, state, self._step, quiet, percent=self._bar.percent, eta=self._eta())  # type: ignore[arg-type]
@@ -209,7 +196,7 @@ class Progress:
         """A server that is ready: only requests at hand of which nothing comes can be a stall."""
         quiet, limit = self._serving.quiet_for(self._clock), self._limit()
         if quiet is None:
-            return Motion(self._t, "progressing", self._step, 0.0, doing="serving")
+            return self._deaf() or Motion(self._t, "progressing", self._step, 0.0, doing="serving")
         behind = limits.BEHIND_SERVING if self._stall_after is None else self._stall_after
         if standing := self._group(quiet, behind, limit.spin):
             return self._standing(standing, quiet)
@@ -218,6 +205,17 @@ class Progress:
             return self._all_idle(min(quiet, idle))
         state = "slow" if quiet >= limit.long else "progressing"
         return Motion(self._t, state, self._step, quiet, doing="serving")  # type: ignore[arg-type]
+
+    def _deaf(self) -> Motion | None:
+        """A front end that answered before and no longer does, without being busy."""
+        front = self._tree.front
+        if front is None or self._serving.deaf_since is None:
+            return None
+        silent = self._clock - max(self._serving.deaf_since, front.busy_at)
+        if silent < self._limit().idle:
+            return None
+        waiting = tuple(name for _, name in self._tree.named(front))
+        return self._stalled(Cause("unknown", front), silent, waiting)
 
     def _starting(self) -> Motion:
         limit = self._limit()
@@ -255,6 +253,9 @@ class Progress:
     def _all_idle(self, idle: float) -> Motion:
         broadcast = self._heartbeats.broadcast_wait
         cause = idle_cause(self._tree, self._step, self._host, self.hub, broadcast)
+        if self._tree.groups() and self._gpus.full_for(self._clock) >= idle:
+            # The ranks sleep until their GPUs are done, and these wait for each other.
+            cause = Cause("collective", None)
         waiting = self._tree.named(cause.pulse) if cause.pulse else self._tree.named(None)
         return self._stalled(cause, idle, tuple(name for _, name in waiting))
 
@@ -296,7 +297,8 @@ class Progress:
             return True
         if not self.hub or self._step not in HUB_STEPS or self._network.rate <= 0:
             return False
-        return self._step == "weight_load.download" or bool(self._host and self._host.downloading)
+        unfinished = bool(self._host and self._host.downloading)
+        return self._network.is_own or unfinished or self._step == "weight_load.download"
 
     def _rate(self, what: str) -> float | None:
         if what == "downloading":
@@ -304,7 +306,10 @@ class Progress:
         if what != "reading":
             return None
         pulses = [p for p in self._tree.pulses.values() if not p.is_helper]
-        # From the page cache nothing is read, and memory grows.
+        if self._clock - self._step_at < WINDOW:
+            # What grew before is not the weights.
+            return None
+        # From the page cache, and from a file system in user space, nothing is counted as read: memory grows.
         return sum(p.read_rate for p in pulses) or sum(p.growth_rate for p in self._tree.deepest()) or None
 
     def _is_slow(self, what: str, rate: float | None, idle: float) -> bool:

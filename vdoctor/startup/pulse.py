@@ -7,7 +7,7 @@ from collections import deque
 from vdoctor.model import ProcessSample
 
 #: Use of the processor is averaged over so many seconds; the system counts in hundredths of a second.
-_WINDOW, _SHORTEST = 5.0, 1.5
+WINDOW, _SHORTEST = 5.0, 1.5
 #: Below this share of a core a process waits: measured 0.000 for main process and engine while a worker loads or is
 #: stopped, 0.013 for a worker whose storage is throttled.
 BUSY = 0.02
@@ -64,7 +64,7 @@ class Pulse:
         self.role = sample.role or self.role
         window = self._window
         window.append((t, sample))
-        while len(window) > 2 and t - window[1][0] >= _WINDOW:
+        while len(window) > 2 and t - window[1][0] >= WINDOW:
             window.popleft()
         begin, first = window[0]
         span = t - begin

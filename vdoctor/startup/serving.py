@@ -18,6 +18,9 @@ class Serving:
         #: since when there is work without a break; last time that a token or an answer came
         self.since: float | None = None
         self.moved_at = 0.0
+        #: since when /health, which answered before, gives no answer
+        self.deaf_since: float | None = None
+        self._heard = False
         self._counters: dict[str, float] = {}
         self._by_metrics = False
 
@@ -26,8 +29,13 @@ class Serving:
         self.moved_at = t
 
     def sample(self, sample: Sample, t: float, logged: int | None) -> None:
-        """Take the metrics of a sample, where there are any; `logged` is what the log says of requests at hand."""
+        """Take metrics and health of a sample, where there are any; `logged` is what the log says of requests at hand."""
         requests = logged
+        if sample.health is not None:
+            self._heard = self._heard or sample.health > 0
+            self.deaf_since = (
+                None if sample.health or not self._heard else t if self.deaf_since is None else self.deaf_since
+            )
         if sample.metrics is not None:
             known = {name: value for name, value in sample.metrics.items() if any(part in name for part in _DONE)}
             if any(value != self._counters.get(name) for name, value in known.items()):

@@ -12,7 +12,8 @@ from vdoctor.startup.tree import Tree
 
 #: Kernel functions in which a process sleeps while storage answers (block devices, NFS, CIFS, FUSE, Ceph, Lustre, 9P).
 _STORAGE = re.compile(
-    r"folio|wait_on_page|io_schedule|blk|nfs|rpc_wait|cifs|smb|fuse|request_wait|ceph|cl_|ll_|p9_|xfs|ext4"
+    r"folio|filemap|wait_on_page|lock_page|io_schedule|submit_bio|blk_|\b(?:nfs|rpc|cifs|smb|fuse|p9|cl|ll|xfs|ext4|btrfs)"
+    r"\d?_|request_wait_answer|ceph"
 )
 #: ... and while another process holds a lock or owes a message.
 _FILE_LOCK = re.compile(r"flock|posix_lock|locks_lock|fcntl_setlk|hrtimer_nanosleep|do_nanosleep")
@@ -22,6 +23,8 @@ HUB_STEPS = (None, "launch.config", "launch.engine_start", "weight_load.download
 #: Little memory left: of the host in bytes, of a limit as a share (what the kernel can drop is not counted).
 _AVAILABLE, _LIMIT = 256 << 20, 0.97
 
+#: Bytes a second that are more than the pages of a program.
+_READS = 1e6
 #: One compiler follows the other with the work of their parent in between.
 _BETWEEN_COMPILERS = 5.0
 
@@ -47,7 +50,8 @@ def idle_cause(tree: Tree, step: str | None, host: HostSample | None, hub: bool,
     """Nothing moves anywhere."""
     ends = tree.deepest()
     pulse = ends[0] if len(ends) == 1 else None
-    blocked = next((p for p in tree.working() if p.state == "D"), None)
+    # A driver makes processes wait in the same state: the GPU's, above all.
+    blocked = next((p for p in tree.working() if p.state == "D" and _may_read(p, step)), None)
     if is_short_of_memory(host):
         return Cause("memory", blocked or pulse)
     if blocked is not None:
@@ -77,6 +81,14 @@ def dead_cause(tree: Tree) -> Cause:
     return Cause("rank-dead", None, next(iter(tree.dead.values())))
 
 
+def _may_read(pulse: Pulse, step: str | None) -> bool:
+    """Where the kernel does not say what it waits for, the step does."""
+    wait = pulse.sample.wchan
+    if wait in (None, "", "0"):
+        return step in (None, "launch.config", "launch.engine_start") or phase_of(step) == "weight_load"
+    return _STORAGE.search(wait or "") is not None
+
+
 class Standing(NamedTuple):
     """A group of ranks in which nothing but processor use is seen."""
 
@@ -98,7 +110,8 @@ def group_cause(
         return None
     idle = [p for p in ranks if now - p.busy_at >= behind]
     if idle and quiet >= behind:
-        kind: StallKind = "storage" if idle[0].state == "D" else "rank-behind"
+        blocked = idle[0].state == "D" and _may_read(idle[0], step)
+        kind: StallKind = "storage" if blocked else "rank-behind"
         return Standing(Cause(kind, idle[0]), tuple(p for p in ranks if p not in idle))
     if quiet >= spin and len(busy) == len(ranks) and (gpus_full or step == "launch.distributed_init"):
         return Standing(Cause("collective", None), tuple(ranks))
@@ -111,13 +124,14 @@ def doing(tree: Tree, now: float, step: str | None, downloads: bool) -> str:
         return "compiling"
     if downloads:
         return "downloading"
-    rates = [p.read_rate for p in tree.pulses.values()]
-    phase = phase_of(step) if step else "launch"
-    if phase == "weight_load" and (step == "weight_load.read" or max(rates, default=0.0) >= 1e6):
+    shares = [p.share for p in tree.working()]
+    busy = any((share or 0.0) >= BUSY for share in shares)
+    reads = max((p.read_rate for p in tree.pulses.values()), default=0.0)
+    grows = step == "weight_load.read" and any(p.growth_rate for p in tree.deepest())
+    if step is not None and phase_of(step) == "weight_load" and (reads >= _READS or grows):
         return "reading"
     if step == "graph_capture.capture":
         return "capturing"
-    shares = [p.share for p in tree.working()]
     if any(share is None for share in shares):
         return "starting"
-    return "computing" if any((share or 0.0) >= BUSY for share in shares) else "waiting"
+    return "computing" if busy else "reading" if step == "weight_load.read" and reads else "waiting"

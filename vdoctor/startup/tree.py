@@ -6,6 +6,7 @@ import re
 
 from vdoctor.model import HostSample
 from vdoctor.startup.pulse import Pulse
+from vdoctor.startup.timeline import depth
 
 #: What vLLM's processes are called before and after they name themselves.
 _VLLM_LIKE = re.compile(r"python|vllm|VLLM::|pt_main_thread|ray::")
@@ -27,6 +28,8 @@ class Tree:
         #: what the processes call themselves in the log
         self.titles: dict[int, str] = {}
         self._parents: dict[int, int] = {}
+        self._inner: set[int] = set()
+        self._is_ray = False
 
     def feed(self, t: float, host: HostSample) -> None:
         """Take the processes of a sample."""
@@ -54,10 +57,23 @@ class Tree:
 
     def _note_change(self, t: float, pid: int) -> None:
         self.changed_at = t
-        if len(self.ever) < _KEPT:
+        if len(self.ever) < _KEPT and not self.pulses[pid].is_compiler:
             self.ever.add(pid)
 
+    def call(self, pid: int, process: str) -> None:
+        """What a process calls itself in the log."""
+        if len(self.titles) < _KEPT and len(process) >= len(self.titles.get(pid, "")):
+            self.titles[pid] = process
+            self._is_ray = self._is_ray or process.startswith("Ray")
+            if depth(process):
+                self._inner.add(pid)
+
     # ------------------------------------------------------------------ who
+
+    @property
+    def is_whole(self) -> bool:
+        """The engines and workers that speak in the log are here, not on another host, in a container or under Ray."""
+        return not self._is_ray and self._inner <= self.ever
 
     @property
     def is_server(self) -> bool:
@@ -71,9 +87,23 @@ class Tree:
             p.is_worker or p.is_engine or p.sample.name.startswith(("vllm", "VLLM")) for p in self.pulses.values()
         )
 
+    @property
+    def has_engine(self) -> bool:
+        """An engine or a worker has named itself."""
+        return any(p.is_engine or p.is_worker for p in self.pulses.values())
+
+    @property
+    def front(self) -> Pulse | None:
+        """The API server."""
+        for pulse in self.pulses.values():
+            if self.name(pulse).startswith(("APIServer", "ApiServer", "vllm")):
+                return pulse
+        return None
+
     def name(self, pulse: Pulse) -> str:
         """Its role, else its name in the log, else what the system calls it."""
-        return pulse.role or self.titles.get(pulse.pid) or pulse.sample.name
+        own = None if self._is_aside(pulse.pid) else pulse.role
+        return own or self.titles.get(pulse.pid) or pulse.sample.name
 
     def ancestors(self, pid: int) -> list[int]:
         """From its parent upwards, inside the tree."""
@@ -122,7 +152,7 @@ class Tree:
         own = chief.pid if chief else None
         rest = [p for p in self.pulses.values() if p.pid != own and not self._is_aside(p.pid)]
         above = self.ancestors(own) if own is not None else []
-        kept = [p for p in rest if p.role or p.pid in self.titles or p.pid in above]
+        kept = [p for p in rest if p.role or p.pid in self.titles] or [p for p in rest if p.pid in above]
         return [(p.pid, self.name(p)) for p in sorted(kept, key=lambda p: (len(self.ancestors(p.pid)), _rank(p)))]
 
 
