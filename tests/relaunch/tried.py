@@ -18,7 +18,7 @@ from vdoctor.relaunch.trial import attempt, with_trial
 from vdoctor.report.json import to_dict
 
 
-def main(script: str, timeout: str, stall_after: str = "") -> None:
+def main(script: str, timeout: str) -> None:
     """The unchanged launch died of the rule's cause; SCRIPT stands for the changed one."""
     options = option_tables.load()
     splitter = LineSplitter()
@@ -33,7 +33,7 @@ def main(script: str, timeout: str, stall_after: str = "") -> None:
         failure,
         os.environ,
         lambda examination, stop: Watcher(examination, None, interval=0.5, quiet=True, stop_when=stop),
-        Examination(RULES, options, launch, None, float(stall_after) if stall_after else None),
+        Examination(RULES, options, launch),
         timeout=float(timeout),
     )
     after = with_trial(before, failure, result.trial)

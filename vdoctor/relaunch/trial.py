@@ -39,7 +39,7 @@ class Attempt:
         return self.exit.asked not in (None, "stop")
 
 
-class _Duty:
+class Duty:
     """Tells a watcher when the server has done what a trial wants of it."""
 
     def __init__(self, timeout: float, prober: Prober | None) -> None:
@@ -101,7 +101,7 @@ def attempt(
     watcher for an examination and a stop condition (so that the caller chooses what a person sees); without `prober` no
     completion is asked for. The server is stopped afterwards; none of its processes is left. Raises CannotStart.
     """
-    duty = _Duty(timeout, prober)
+    duty = Duty(timeout, prober)
     watcher = duty.watcher = watcher_of(examination, duty.done)
     if prober is not None:
         prober.start()
@@ -130,7 +130,7 @@ def attempt(
     return Attempt(trial, report, end, measured)
 
 
-def _verdict(duty: _Duty, stopped: bool, report: Report, failure: Finding | None) -> TrialVerdict:
+def _verdict(duty: Duty, stopped: bool, report: Report, failure: Finding | None) -> TrialVerdict:
     if duty.lived and stopped:
         return "confirmed"
     if stopped and not duty.failed and not duty.stalled:
