@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 import click
 
 from vdoctor import __version__
+from vdoctor.commands.options import confirming
+from vdoctor.commands.rules_group import rules_group
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.report.words import language
@@ -161,6 +163,15 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
 )
 @click.option("--no-instrument", is_flag=True, help="Do not set NCCL_DEBUG=WARN and PYTHONFAULTHANDLER=1 for COMMAND.")
 @click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
+@click.option(
+    "--confirm",
+    "mode",
+    type=click.Choice(["ask", "auto", "never"]),
+    default="never",
+    show_default=True,
+    help="When COMMAND fails, relaunch it with changes until one is proven (see vdoctor confirm).",
+)
+@confirming
 @common
 def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Run COMMAND, follow its start-up, and say what went wrong when it dies.
@@ -178,10 +189,58 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """
     if sys.platform == "win32":
         raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
+    from vdoctor.commands.options import taken_confirming
     from vdoctor.commands.watch import Wish
     from vdoctor.commands.watch import watch as run
 
-    return run(command, Wish(lang=_lang(lang), **options))
+    return run(command, Wish(confirm=taken_confirming(options), lang=_lang(lang), **options))
+
+
+@main_group.command()
+@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@click.option(
+    "--confirm",
+    "mode",
+    type=click.Choice(["ask", "auto", "never"]),
+    default="ask",
+    show_default=True,
+    help="What gives something up: ask on a terminal (else leave it out), try it unasked, or try nothing.",
+)
+@click.option(
+    "--manifest",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Start nothing: print the fix as an edit of this compose or Kubernetes file. SESSION may be a log.",
+)
+@confirming
+@common
+def confirm(session: Path, manifest: Path | None, lang: str | None, **options: Any) -> int:
+    """Relaunch the failing command of SESSION with the smallest change that works, and prove it.
+
+    SESSION is a folder that watch recorded. Every trial starts the changed command, waits until it is ready, asks for one
+    short completion, and stops it again; trials are kept in SESSION and none is made twice. Exit status: 0 a change is
+    proven, 1 none is, 2 wrong usage.
+    """
+    if sys.platform == "win32":
+        raise UserError("confirm needs a POSIX system", "run it under WSL")
+    from vdoctor.commands.confirm import confirm as run
+    from vdoctor.commands.options import taken_confirming
+
+    return run(session, taken_confirming(options), manifest=manifest, lang=_lang(lang), **options)
+
+
+@main_group.command()
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@common
+def compare(before: str, after: str, lang: str | None, **options: Any) -> int:
+    """Compare two starts: which phase got slower or bigger, what changed in command, versions and caches.
+
+    BEFORE and AFTER are sessions or logs. Exit status: 0 nothing got slower or bigger, 1 something did, 2 unreadable input.
+    """
+    from vdoctor.commands.compare import compare as run
+
+    return run(before, after, lang=_lang(lang), **options)
 
 
 @main_group.command()
@@ -201,63 +260,7 @@ def explain(rule_id: str, lang: str | None, rules: tuple[Path, ...]) -> int:
     return run(rule_id, lang=lang, rules=rules)
 
 
-@main_group.group(name="rules")
-def rules_group() -> None:
-    """The rule base, for people who extend it."""
-
-
-@rules_group.command(name="list")
-@click.option(
-    "--rules",
-    multiple=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="More rules, besides the shipped ones.",
-)
-@click.option(
-    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the titles [default: from the locale]."
-)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def rules_list(rules: tuple[Path, ...], lang: str | None, form: str) -> int:
-    """List all rules."""
-    from vdoctor.commands.rules import list_rules
-
-    return list_rules(rules, lang=_lang(lang), form=form)
-
-
-@rules_group.command(name="lint")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE|DIR]...")
-def rules_lint(paths: tuple[Path, ...]) -> int:
-    """Check rule files and prove their examples; without PATH, the shipped rules.
-
-    Every fault is shown with its place, the reason and a way to mend it.
-    """
-    from vdoctor.commands.rules import lint
-
-    return lint(paths)
-
-
-@rules_group.command(name="test")
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE|DIR]...")
-def rules_test(paths: tuple[Path, ...]) -> int:
-    """Run the examples inside rule files; without PATH, those of the shipped rules."""
-    from vdoctor.commands.rules import test
-
-    return test(paths)
-
-
-@rules_group.command(name="new")
-@click.argument("rule_id", metavar="ID")
-@click.option("--from-log", required=True, metavar="FILE:LINE", help="The line that the rule is about.")
-@click.option("--cause", metavar="FINDING", help="Finding id [default: the same as ID].")
-@click.option(
-    "--dir", "folder", type=click.Path(path_type=Path), default=Path("rules"), show_default=True, help="Rule base."
-)
-def rules_new(rule_id: str, from_log: str, cause: str | None, folder: Path) -> int:
-    """Write a draft of the rule ID from one line of a log."""
-    from vdoctor.commands.rules import new
-
-    return new(rule_id, from_log=from_log, cause=cause, folder=folder)
+main_group.add_command(rules_group)
 
 
 @main_group.command()

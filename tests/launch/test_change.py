@@ -232,10 +232,18 @@ def test_behind_two_dashes_nothing_is_an_option(table: OptionTable) -> None:
         ("vllm serve m", {"A": "b c"}, "A='b c' vllm serve m"),
         ("A=1 B=2 vllm serve m", {"A": "3"}, "A=3 B=2 vllm serve m"),
         ("A=1 B=2 vllm serve m", {"A": None}, "B=2 vllm serve m"),
-        ("vllm serve m", {"A": None}, "vllm serve m"),
+        ("vllm serve m", {"A": None}, "env -u A vllm serve m"),
+        ("env -u A vllm serve m", {"A": None}, "env -u A vllm serve m"),
+        ("env -u A vllm serve m", {"A": "1"}, "env A=1 vllm serve m"),
+        ("env B=1 vllm serve m", {"A": None}, "env -u A B=1 vllm serve m"),
+        ("env A=1 B=2 vllm serve m", {"A": "3"}, "env A=3 B=2 vllm serve m"),
+        ("env A=1 B=2 vllm serve m", {"A": None}, "env B=2 vllm serve m"),
+        ("nohup env A=1 vllm serve m", {"A": "2"}, "nohup env A=2 vllm serve m"),
+        ("A=0 sh -c 'A=1 vllm serve m'", {"A": "2"}, "A=0 sh -c 'A=2 vllm serve m'"),
+        ("sh -c 'vllm serve m'", {"A": "2"}, "A=2 sh -c 'vllm serve m'"),
         ("docker run img m", {"A": "1"}, "docker run -e A=1 img m"),
         ("docker run -e A=0 img m", {"A": "1"}, "docker run -e A=1 img m"),
-        ("docker run --env A=0 --env=A=2 -eA=3 -e B=4 img m", {"A": "1"}, "docker run -e B=4 -e A=1 img m"),
+        ("docker run --env A=0 --env=A=2 -eA=3 -e B=4 img m", {"A": "1"}, "docker run -e A=1 -e B=4 img m"),
         ("docker run -e A img m", {"A": "1"}, "docker run -e A=1 img m"),
         ("docker run -e A=0 -e AB=1 img m", {"A": None}, "docker run -e AB=1 img m"),
         ("docker run -e 'A=x y' img m", {"B": "z"}, "docker run -e 'A=x y' -e B=z img m"),
@@ -252,7 +260,7 @@ def test_environment_outside_and_inside_a_container(
     [
         ("docker run img m", {"--shm-size": "16g"}, "docker run --shm-size=16g img m"),
         ("docker run --shm-size 1g img m", {"--shm-size": "16g"}, "docker run --shm-size=16g img m"),
-        ("docker run --shm-size=1g --rm img m", {"--shm-size": "16g"}, "docker run --rm --shm-size=16g img m"),
+        ("docker run --shm-size=1g --rm img m", {"--shm-size": "16g"}, "docker run --shm-size=16g --rm img m"),
         ("docker run --ipc private img m", {"--ipc": "host"}, "docker run --ipc=host img m"),
         ("docker run img m", {"--privileged": True}, "docker run --privileged img m"),
         ("docker run --privileged img m", {"--privileged": True}, "docker run --privileged img m"),
@@ -267,6 +275,28 @@ def test_options_of_the_container(
 
 def test_a_bare_command_has_no_place_for_options_of_a_container(table: OptionTable) -> None:
     assert changed(table, "vllm serve m", container={"--shm-size": "16g"}) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("sh -c 'vllm serve m'", "sh -c 'vllm serve m --max-model-len 8'"),
+        (
+            "bash -lc 'cd /x && vllm serve  $M --max-model-len 4 | tee log'",
+            "bash -lc 'cd /x && vllm serve  $M --max-model-len 8 | tee log'",
+        ),
+        ("""sh -c 'vllm serve "$M"; exit'""", """sh -c 'vllm serve "$M" --max-model-len 8; exit'"""),
+        ("docker run img sh -c 'vllm serve m >log'", "docker run img sh -c 'vllm serve m --max-model-len 8 >log'"),
+    ],
+)
+def test_flags_go_into_a_shell_script(table: OptionTable, before: str, after: str) -> None:
+    assert changed(table, before, flags={LEN: "8"}) == after
+
+
+def test_null_takes_a_key_of_an_object_away(table: OptionTable) -> None:
+    before = """vllm serve m --compilation-config '{"a": 1, "b": 2}'"""
+    after = """vllm serve m --compilation-config '{"a": 1}'"""
+    assert changed(table, before, flags={"--compilation-config": '{"b": null}'}) == after
 
 
 def test_flags_go_behind_the_image(table: OptionTable) -> None:

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdoctor.launch.command import editable, from_arguments, parse, parse_text, print_text, print_words, words
+from vdoctor.launch.command import (
+    editable,
+    from_arguments,
+    parse,
+    parse_text,
+    print_text,
+    print_words,
+    variables,
+    words,
+)
 from vdoctor.model import Launch
 
 
@@ -109,9 +118,10 @@ def test_takes_a_container_command_apart_at_its_image(text: str, container: str,
     "text",
     [
         "bash start.sh",
-        "sh -c 'vllm serve m --max-model-len 8'",
-        "docker run img bash -c 'vllm serve m'",
-        "docker run img /bin/sh -c 'vllm serve m'",
+        "sh -c 'echo vllm'",
+        "sh -c",
+        "sh -c 'vllm serve m'\"'\"",
+        "docker run img bash -c 'python3 serve.py'",
         "docker run img python3 serve.py",
         "docker run",
         "docker ps",
@@ -138,8 +148,26 @@ def test_assignments_in_front_are_the_environment() -> None:
     assert words(found) == ["vllm", "serve", "m"]
 
 
-def test_an_env_in_front_means_the_same_as_nothing() -> None:
-    assert launch("env A=1 vllm serve m") == launch("A=1 vllm serve m")
+def test_an_env_in_front_is_kept_and_its_variables_are_known() -> None:
+    found = launch("env A=1 -u B C=2 vllm serve m")
+    assert print_words(found) == ["env", "A=1", "-u", "B", "C=2", "vllm", "serve", "m"]
+    assert variables(found) == {"A": "1", "B": None, "C": "2"}
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("A=1 B=2 vllm serve m", {"A": "1", "B": "2"}),
+        ("A=1 env A=2 vllm serve m", {"A": "2"}),
+        ("nohup env A=2 numactl -N 0 vllm serve m", {"A": "2"}),
+        ("sudo -E A=1 vllm serve m", {"A": "1"}),
+        ("docker run -e A=1 --env B=2 --env=C=3 -eD=4 -e E img m", {"A": "1", "B": "2", "C": "3", "D": "4"}),
+        ("sh -c 'A=1 exec vllm serve m'", {"A": "1"}),
+        ("vllm serve A=1", {}),
+    ],
+)
+def test_variables_of_a_command(text: str, known: dict[str, str]) -> None:
+    assert variables(launch(text)) == known
 
 
 @pytest.mark.parametrize("text", ["env -i A=1 vllm serve m", "env -u B vllm serve m"])
@@ -184,10 +212,43 @@ def test_signs_inside_a_word_stay(word: str) -> None:
     assert launch(f"vllm serve {quoted} --port 1").args == (word, "--port", "1")
 
 
+INNER = """vllm serve m --hf-overrides '{"a": 1}'"""
+
+
 @pytest.mark.parametrize("wrapper", ["sudo", "sudo -E", "exec", "time", "nohup", "sudo -E nohup"])
-def test_wrappers_of_the_shell_are_left_out(wrapper: str) -> None:
-    assert launch(f"{wrapper} vllm serve m") == launch("vllm serve m")
-    assert launch(f"{wrapper} docker run img m").container == ("docker", "run", "img")
+def test_wrappers_are_kept(wrapper: str) -> None:
+    found = launch(f"{wrapper} vllm serve m")
+    assert (found.program, found.args) == ((*wrapper.split(), "vllm", "serve"), ("m",))
+    assert editable(found)
+    found = launch(f"{wrapper} docker run img m")
+    assert (found.container, found.args) == ((*wrapper.split(), "docker", "run", "img"), ("m",))
+
+
+@pytest.mark.parametrize(
+    ("text", "program", "args"),
+    [
+        ("sh -c 'vllm serve m --max-model-len 8'", "vllm serve", ["m", "--max-model-len", "8"]),
+        ("bash -lc 'cd /x && exec vllm serve m > log 2>&1; echo done'", "exec vllm serve", ["m"]),
+        ("docker run img /bin/bash -c 'vllm serve m'", "vllm serve", ["m"]),
+        (
+            """sh -c 'A=1 vllm serve "$MODEL" --port ${PORT:-80} # x' name""",
+            "A=1 vllm serve",
+            ["$MODEL", "--port", "${PORT:-80}"],
+        ),
+        (
+            """sh -c 'python -m vllm.entrypoints.openai.api_server \\\n  --model m'""",
+            "python -m vllm.entrypoints.openai.api_server",
+            ["--model", "m"],
+        ),
+        (f"sh -c {shlex.quote(INNER)}", "vllm serve", ["m", "--hf-overrides", '{"a": 1}']),
+    ],
+)
+def test_server_inside_a_shell_script(text: str, program: str, args: list[str]) -> None:
+    text = text.replace("\\n", "\n")
+    found = launch(text)
+    assert (found.program, list(found.args)) == (tuple(program.split()), args)
+    assert editable(found)
+    assert print_words(found) == shlex.split(text)
 
 
 @pytest.mark.parametrize(
@@ -220,9 +281,7 @@ def test_parsed_and_printed_the_words_are_the_same(
 
 @given(st.lists(values, max_size=6))
 def test_any_words_survive(argv: list[str]) -> None:
-    found = parse(argv)
-    expected = argv[1:] if argv[:1] == ["env"] and found.env else argv
-    assert print_words(found) == expected
+    assert print_words(parse(argv)) == argv
 
 
 @given(st.lists(st.tuples(names, values), max_size=3, unique_by=lambda pair: pair[0]), st.lists(values, max_size=6))

@@ -108,6 +108,33 @@ def refuses() -> None:
     time.sleep(LONG)
 
 
+def deaf() -> None:
+    """Ends on no signal that can be ignored."""
+    for signum in WATCHED:
+        signal.signal(signum, signal.SIG_IGN)
+    say("ready")
+    time.sleep(LONG)
+
+
+def clan() -> None:
+    """A tree of all kinds: children, a grandchild, a daemon in its own session, one that ignores SIGTERM."""
+    for kind in ("plain", "deaf", "daemon"):
+        if os.fork() == 0:
+            if kind == "daemon":
+                os.setsid()
+                if os.fork():
+                    os._exit(0)
+            if kind == "deaf":
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+                if os.fork() == 0:
+                    time.sleep(LONG)
+            time.sleep(LONG)
+    say("ready")
+    while True:
+        say("line")
+        time.sleep(0.002)
+
+
 def late() -> None:
     """Ends at once, with much in a large pipe that nobody has read yet."""
     fcntl.fcntl(1, getattr(fcntl, "F_SETPIPE_SZ", 1031), 1 << 20)

@@ -38,7 +38,7 @@ class Observer:
     def started(self, pid: int) -> None:
         self._pid = pid
 
-    def output(self, t: float, data: bytes) -> None:
+    def output(self, t: float, data: bytes, *, old: bool = False) -> None:
         self._in_order &= t >= self._last
         self._last = t
         self._hash.update(data)

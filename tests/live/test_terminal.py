@@ -16,15 +16,15 @@ from tests.processes import VDOCTOR, Mark, Terminal, hold, until
 
 WATCH = (*VDOCTOR, "watch", "--no-session")
 #: Everything below and right of the cursor goes; the child wrote nothing there.
-CLEAR = b"\x1b[J"
+CLEAR = b"\x1b[K\x1b[C\x1b[J\x1b[D"
 #: The terminal's own doing: a newline becomes CR LF on its way to the screen.
 COLOURS = b"\x1b[31mred\x1b[0m \x1b[1;36m(EngineCore_DP0 pid=7)\x1b[0;0m\r\n"
 
 
 def without_status(output: bytes) -> bytes:
     """What stays on the screen: the status line stands below the cursor, which goes back to where it was."""
-    drawn = rb"\r(?:\r?\n)?vdoctor [^\r\n\x1b]*\r(?:\x1b\[1A)?\x1b\[\d+G"
-    return re.sub(drawn, b"", output).replace(CLEAR, b"")
+    drawn = rb"\x1b\[\?7l(?:\x1b\[K\x1b\[C)?(?:\x1b\[J)?(?:\x1b\[D)?\r(?:\r?\n)?vdoctor [^\r\n\x1b]*\r(?:\x1b\[1A)?\x1b\[\d+G\x1b\[\?7h"
+    return re.sub(drawn, b"", output).replace(CLEAR, b"").replace(b"\x1b[J", b"")
 
 
 def test_child_sees_terminals_of_our_size_and_its_colours_arrive(mark: Mark) -> None:
@@ -51,7 +51,7 @@ def test_status_line_appears_while_the_child_is_silent_and_is_cleared(mark: Mark
     terminal = Terminal([*WATCH, "--", "sh", "-c", script], env=mark.env)
     terminal.wait_for(b" s  launch")
     (tmp_path / "one").touch()
-    terminal.wait_for(CLEAR + b"after\r\n\rvdoctor ")
+    terminal.wait_for(CLEAR + b"after\r\n\x1b[?7l\rvdoctor ")
     (tmp_path / "two").touch()
     status, output = terminal.finish()
     assert status == 0

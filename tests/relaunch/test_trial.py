@@ -7,12 +7,16 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from tests.processes import Mark, marked, run
-from tests.relaunch.rule import BANNER, ENGINE, OTHER, READY, SAME
+from tests.relaunch.rule import BANNER, ENGINE, OTHER, READY, RULES, SAME
+from vdoctor.diagnose import Examination
+from vdoctor.launch import options as option_tables
+from vdoctor.model import Motion
+from vdoctor.relaunch.trial import Duty
 
 TRIED = Path(__file__).parent / "tried.py"
 LONG = "sleep 600"
@@ -81,6 +85,17 @@ def test_server_that_never_gets_ready_times_out(tried: Try) -> None:
     found = tried(BANNER, ENGINE, LONG, timeout=0.6)
     assert trial(found) == ("timed out", None)
     assert found["report"]["findings"][0]["confidence"] == "certain"
+
+
+@pytest.mark.parametrize(("state", "stops"), [("stalled", True), ("slow", False), ("progressing", False)])
+def test_server_that_is_seen_to_hang_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, state: Literal["stalled", "slow", "progressing"], stops: bool
+) -> None:
+    examination = Examination(RULES, option_tables.load())
+    monkeypatch.setattr(Examination, "motion", Motion(9.0, state, "launch.config", 9.0))
+    duty = Duty(60.0, None)
+    assert duty.done(examination, 9.0) is stops
+    assert duty.stalled is stops
 
 
 def test_processes_of_the_server_are_stopped_with_it(tried: Try) -> None:

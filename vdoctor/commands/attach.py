@@ -31,12 +31,14 @@ def attach(wish: Wish) -> int:
     screen = watching.make_screen(
         wish, base, parse(command) if command else None, facts, recorder, events, attached=True
     )
+    screen.name = str(wish.follow or (f"pid {wish.pid}" if wish.pid is not None else "-"))
     if tails is None:
         supervisor = Supervisor()
         supervisor.start_input()
         watching.follow(screen, supervisor, command)
         asked = supervisor.asked
     else:
+        screen.patient = True
         follower = Follower(tails, wish.pid)
         watching.follow(screen, follower, command)
         asked = follower.asked

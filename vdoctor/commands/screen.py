@@ -62,12 +62,15 @@ class Screen(Watcher):
         self._phase: str | None = None
         self._motion: tuple[str, str | None, str | None] | None = None
         self._told_ready = not tell_ready
+        self._told_stalls: set[tuple[str, str | None, str | None]] = set()
         self._shown = 0.0
         self.command: list[str] = []
+        #: The source in the report where nothing is recorded.
+        self.name = "child"
 
     def finish(self, recorder: Recorder | None, end: Exit | None) -> Report:
         """Close the recording, give the final report."""
-        report = self.report(" ".join(recorder_name(recorder)))
+        report = self.report(str(recorder.folder) if recorder is not None else self.name)
         if recorder is not None:
             recorder.close(end, label(report))
         if self._announcer is not None:
@@ -92,13 +95,11 @@ class Screen(Watcher):
         """Tell once when the server is ready."""
         if self._announcer is not None:
             self._announcer.heard(events)
+        if events and not self._silent and not self._terminal:
+            self._say_phase(self.elapsed)
         if self.examination.timeline.ready and not self._told_ready and not self._silent:
             self._told_ready = True
-            if self.feed is not None:
-                self.feed.show(())
-            from vdoctor.report.text import render as render_text
-
-            self.say(render_text(self.report(""), lang=self._lang, color=self.color, width=terminal_width(2)))
+            self._say_report()
 
     def on_tick(self, t: float) -> None:
         """Redraw the line on a terminal; else say each new phase and each new verdict once."""
@@ -110,7 +111,7 @@ class Screen(Watcher):
             self._show(t)
         else:
             self._say_phase(t)
-            self._say_motion(t)
+        self._say_motion(t)
 
     def interrupted(self, times: int) -> None:
         """Say what the next Ctrl-C does."""
@@ -149,23 +150,30 @@ class Screen(Watcher):
             self.say(f"vdoctor: {t:.1f} s  {phase}" + (f"  {rest}" if rest else "") + "\n")
 
     def _say_motion(self, t: float) -> None:
-        """A start that is slow or stalls, and one that goes on after that."""
+        """A start that is slow or stalls, with the reason, and one that goes on after that."""
         motion = self.motion
         if motion is None or (self._motion is None and motion.state == "progressing"):
             return
         if (now := verdict_of(motion)) != self._motion:
             self._motion = now
-            self.say(f"vdoctor: {t:.1f} s  {motion_line(motion, self._lang)}\n")
+            if not self._terminal:
+                self.say(f"vdoctor: {t:.1f} s  {motion_line(motion, self._lang)}\n")
+            if motion.state == "stalled" and now not in self._told_stalls:
+                self._told_stalls.add(now)
+                self._say_report()
+
+    def _say_report(self) -> None:
+        """The report on what is known now, above what the child prints next."""
+        from vdoctor.report.text import render
+
+        if self.feed is not None:
+            self.feed.show(())
+        self.say(render(self.report(""), lang=self._lang, color=self.color, width=terminal_width(2)))
 
 
 def verdict_of(motion: Motion) -> tuple[str, str | None, str | None]:
     """What makes one verdict differ from another; while all is well, nothing does."""
     return (motion.state, None, None) if motion.state == "progressing" else (motion.state, motion.kind, motion.process)
-
-
-def recorder_name(recorder: Recorder | None) -> tuple[str, ...]:
-    """The name of the source in the report: the session folder, or the child."""
-    return (str(recorder.folder),) if recorder is not None else ("child",)
 
 
 def label(report: Report) -> dict[str, object]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vdoctor.commands.options import Confirming
 from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
@@ -57,6 +58,7 @@ class Wish:
     rules: Sequence[Path]
     color: bool
     verbose: bool
+    confirm: Confirming | None = None
 
 
 def watch(command: Sequence[str], wish: Wish) -> int:
@@ -89,6 +91,11 @@ def _check(words: list[str], wish: Wish, attached: bool) -> None:
         )
     if wish.events == "-" and not attached:
         raise UserError("--events -: standard output is the server's", "give a file, a named pipe or /dev/stderr")
+    if wish.confirm is not None and wish.confirm.mode != "never":
+        if attached or words == ["-"]:
+            raise UserError("--confirm relaunches the command that vdoctor started", "give a command")
+        if wish.no_session:
+            raise UserError("--confirm keeps its trials in the session", "leave --no-session out")
     check_output(wish.output)
 
 
@@ -116,6 +123,12 @@ def _run(command: list[str], wish: Wish) -> int:
     write_termination_log(wish, report)
     if end is None:
         return 125
+    if wish.confirm is not None and recorder is not None:
+        from vdoctor.commands.confirm import confirm_after
+
+        confirm_after(
+            recorder.folder, report, wish.confirm, lang=wish.lang, rules=read_rules(wish.rules), color=screen.color
+        )
     return _STOPPED if end.asked == "stop" else end.status
 
 

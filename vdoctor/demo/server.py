@@ -14,7 +14,10 @@ import signal
 import sys
 import threading
 import time
-from typing import Any
+from collections.abc import Sequence
+
+from vdoctor.demo.api import Handler
+from vdoctor.demo.troubles import Troubles
 
 VERSION = "0.11.2"
 TOTAL, CONTEXT, WEIGHTS, ACTIVATION = 23.64, 0.46, 15.27, 1.21
@@ -22,6 +25,15 @@ TOTAL, CONTEXT, WEIGHTS, ACTIVATION = 23.64, 0.46, 15.27, 1.21
 GRAPH_FIRST, GRAPH_EACH = 0.31, 0.0125
 KV_BYTES_PER_TOKEN = 131_072
 BLOCK = 16
+#: Where it dies: file below vllm/, line, function.
+_CAPTURE = (
+    ("v1/worker/gpu_worker.py", 431, "compile_or_warm_up_model"),
+    ("v1/worker/gpu_model_runner.py", 4122, "capture_model"),
+)
+_PROFILE = (
+    ("v1/worker/gpu_worker.py", 301, "determine_available_memory"),
+    ("v1/worker/gpu_model_runner.py", 3702, "profile_run"),
+)
 
 
 def capture_sizes(largest: int) -> list[int]:
@@ -37,17 +49,22 @@ class Simulation:
         self.options = options
         self._speed = speed
         self._pids = (os.getpid(), os.getpid() + 72)
+        self._troubles = Troubles(os.environ)
 
     def run(self) -> int:
         """The exit status of the server."""
+        self._troubles.begin()
         self._launch()
         self._load()
+        if "oom-always" in self._troubles:
+            self._die("torch.OutOfMemoryError: " + self._oom_text(), _PROFILE)
+            return 1
         tokens = self._kv_cache()
         if tokens < self.options.max_model_len:
             self._die(self._too_small(tokens))
             return 1
         if not self.options.enforce_eager and not self._capture():
-            self._die("torch.OutOfMemoryError: " + self._oom_text())
+            self._die("torch.OutOfMemoryError: " + self._oom_text(), _CAPTURE)
             return 1
         return self._serve()
 
@@ -137,8 +154,9 @@ class Simulation:
     def _serve(self) -> int:
         self._core("core.py:250", "init engine (profile, create kv cache, warmup model) took 31.83 seconds")
         stop = threading.Event()
-        signal.signal(signal.SIGTERM, lambda signum, frame: stop.set())
-        signal.signal(signal.SIGINT, lambda signum, frame: stop.set())
+        for signum in self._troubles.stop_signals():
+            signal.signal(signum, lambda signum, frame: stop.set())
+        Handler.model, Handler.troubles, Handler.key = self.options.model, self._troubles, self.options.api_key
         try:
             server = http.server.ThreadingHTTPServer(("127.0.0.1", self.options.port), Handler)
         except OSError as error:
@@ -177,17 +195,9 @@ class Simulation:
             "Try increasing `gpu_memory_utilization` or decreasing `max_model_len` when initializing the engine."
         )
 
-    def _die(self, error: str) -> None:
-        capture = "OutOfMemory" in error
+    def _die(self, error: str, place: Sequence[tuple[str, int, str]] = ()) -> None:
         stack = [("v1/engine/core.py", 708, "run_engine_core"), ("v1/engine/core.py", 203, "_initialize_kv_caches")]
-        stack += (
-            [
-                ("v1/worker/gpu_worker.py", 431, "compile_or_warm_up_model"),
-                ("v1/worker/gpu_model_runner.py", 4122, "capture_model"),
-            ]
-            if capture
-            else [("v1/core/kv_cache_utils.py", 1118, "get_kv_cache_configs")]
-        )
+        stack += place or [("v1/core/kv_cache_utils.py", 1118, "get_kv_cache_configs")]
         lines = ["EngineCore failed to start.", "Traceback (most recent call last):"]
         for file, number, name in stack:
             lines.append(f'  File "/usr/local/lib/python3.12/dist-packages/vllm/{file}", line {number}, in {name}')
@@ -227,27 +237,6 @@ class Simulation:
         sys.stderr.flush()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
-    """/health and /v1/models, as quiet as they can be."""
-
-    def do_GET(self) -> None:
-        """200 for what the real server answers while it is idle."""
-        known = self.path in ("/health", "/v1/models")
-        body = b'{"object":"list","data":[]}' if self.path == "/v1/models" else b""
-        self.send_response(200 if known else 404)
-        self.send_header("Content-Length", str(len(body) if known else 0))
-        self.end_headers()
-        if known:
-            self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """uvicorn's access log."""
-        print(
-            f'INFO:     {self.client_address[0]}:{self.client_address[1]} - "{self.requestline}" {args[1] if len(args) > 1 else 200} OK',
-            flush=True,
-        )
-
-
 def parser() -> argparse.ArgumentParser:
     """The options of `vllm serve` that the simulation knows."""
     found = argparse.ArgumentParser(prog="vllm serve")
@@ -258,6 +247,12 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--gpu-memory-utilization", type=float, default=0.9)
     found.add_argument("--max-cudagraph-capture-size", type=int)
     found.add_argument("--enforce-eager", action="store_true")
+    found.add_argument("--api-key")
+    # Taken, and without effect on the arithmetic.
+    for name in ("--config", "--max-num-batched-tokens", "--compilation-config", "--attention-backend", "--host"):
+        found.add_argument(name)
+    for name in ("--disable-custom-all-reduce", "--trust-remote-code"):
+        found.add_argument(name, action="store_true")
     return found
 
 

@@ -21,6 +21,22 @@ def _generation(text: str) -> str:
     return "v1" if "V1" in text else "v0"
 
 
+def _read_from_cache(text: str) -> str:
+    return "hit"
+
+
+def _compiled(text: str) -> str:
+    return "miss"
+
+
+def _compiled_again(text: str) -> str:
+    return "stale"
+
+
+def _not_cached(text: str) -> str:
+    return "off"
+
+
 # Anchored: the line is long, and a search from every place in it would be slow.
 _CONFIG = r"^.{0,120}?LLM engine \(v[^)]{1,80}\) with config: "
 _NUMBER = r"-?\d+(?:\.\d+)?"
@@ -74,6 +90,13 @@ _SPOTS: tuple[Spot, ...] = (
         {"a": ("mem.utilization", float), "b": ("mem.requested_gib", float)},
     ),
     Spot(rf"has a total capacity of (?P<a>{_NUMBER}) GiB", {"a": ("gpu.total_gib", float)}),
+    # The first of them tells: a cache that was read may still be written to afterwards.
+    Spot(r"(?P<a>Directly load) (?:the compiled graph|AOT compilation)", {"a": ("compile.cache", _read_from_cache)}),
+    Spot(r"(?P<a>Compiling a graph|Cache the graph|saved AOT compiled)", {"a": ("compile.cache", _compiled)}),
+    Spot(r"(?P<a>Compiling model again) due to a load failure", {"a": ("compile.cache", _compiled_again)}),
+    Spot(r"(?P<a>torch\.compile cache is disabled)", {"a": ("compile.cache", _not_cached)}),
+    Spot(r"Time spent downloading weights for .{1,200}?: (?P<a>[\d.]+) s", {"a": ("weights.download_s", float)}),
+    Spot(r"Loading weights took (?P<a>[\d.]+) s", {"a": ("weights.read_s", float)}),
     Spot(r"with (?P<a>\d+) dummy requests", {"a": ("seqs.warmup", int)}),
     Spot(r"as (?P<a>WSL) is detected", {"a": ("os.wsl", bool)}),
 )

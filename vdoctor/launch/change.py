@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vdoctor.launch.command import env_spots, variables
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.values import value as value_of
 from vdoctor.launch.words import end_of_options, is_option, normal, spells, width
 from vdoctor.model import Change, FlagValue, Launch
 
 
 def apply(launch: Launch, change: Change, options: OptionTable, version: str | None = None) -> Launch | None:
-    """The changed launch; None when the launch has no place for the change (container options of a
-    bare command)."""
+    """The changed launch; None when the launch has no place for the change: container options of a bare command, an
+    option to be removed that stands in the file of --config."""
     if change.container and not launch.container:
+        return None
+    if any(setting is None and _in_file(launch, flag, options, version) for flag, setting in change.flags.items()):
         return None
     editor = _Editor(options, version, model=not launch.program or launch.program[-1] == "serve")
     args = list(launch.args)
@@ -27,6 +31,10 @@ def apply(launch: Launch, change: Change, options: OptionTable, version: str | N
     for name, setting in change.container.items():
         launch = _set_container(launch, name, setting)
     return launch
+
+
+def _in_file(launch: Launch, flag: str, options: OptionTable, version: str | None) -> bool:
+    return any(spells(word, flag, options, version) for word in launch.config)
 
 
 class _Editor:
@@ -72,7 +80,9 @@ class _Editor:
             return self._words(flag, value)
         before, after = _object(text if equal else old[-1]), _object(value)
         if before is not None and after is not None:
-            value = json.dumps({**before, **after})
+            # null takes a key away.
+            kept = {key: setting for key, setting in {**before, **after}.items() if after.get(key, 0) is not None}
+            value = json.dumps(kept)
         # "--no-x" cannot take a value; a negated spelling gives way to the positive one.
         name = flag if name.startswith("--no-") and not flag.startswith("--no-") else name
         words = self._words(name, value)
@@ -118,53 +128,149 @@ def _object(value: object) -> dict[str, Any] | None:
 
 
 def _set_env(launch: Launch, changes: Mapping[str, str | None]) -> Launch:
-    if launch.container:
-        container = list(launch.container)
-        for name, value in changes.items():
-            container = _set_container_env(container, name, value)
-        return replace(launch, container=tuple(container))
-    env = dict(launch.env)
     for name, value in changes.items():
-        if value is None:
-            env.pop(name, None)
-        else:
-            env[name] = value
+        launch = _set_variable(launch, name, value)
+    return launch
+
+
+def _set_variable(launch: Launch, name: str, value: str | None) -> Launch:
+    """Where the command sets it already, there; else in front, or as an option of the container."""
+    spots = [at for at in env_spots(launch.program) if launch.program[at].partition("=")[0] == name]
+    if spots:
+        launch = replace(launch, program=_edited(launch.program, spots, name, value))
+        if value is not None or any(_is_unset(launch.program, at) for at in range(len(launch.program))):
+            return launch
+    if launch.container:
+        return replace(launch, container=tuple(_set_container_env(list(launch.container), name, value)))
+    env = dict(launch.env)
+    if value is None and name not in env and not spots:
+        return _unset(launch, name)
+    if value is None:
+        env.pop(name, None)
+    else:
+        env[name] = value
     return replace(launch, env=tuple(env.items()))
 
 
+def _edited(program: tuple[str, ...], spots: list[int], name: str, value: str | None) -> tuple[str, ...]:
+    words = list(program)
+    for at in reversed(spots):
+        unset = _is_unset(words, at)
+        if unset and value is None:
+            continue
+        if value is not None and at == spots[-1]:
+            words[at - 1 if unset else at : at + 1] = [f"{name}={value}"]
+        else:
+            del words[at - 1 if unset else at : at + 1]
+    # `env` that is left with nothing to do stays: it means the same.
+    return tuple(words)
+
+
+def _is_unset(program: Sequence[str], at: int) -> bool:
+    return at > 0 and program[at - 1] == "-u" and at in env_spots(program)
+
+
+def _unset(launch: Launch, name: str) -> Launch:
+    """A variable that comes from the outside: `env -u NAME` takes it away."""
+    program = launch.program
+    at = program.index("env") + 1 if "env" in program else 0
+    added = ("-u", name) if at else ("env", "-u", name)
+    return replace(launch, program=(*program[:at], *added, *program[at:]))
+
+
 def _set_container_env(container: list[str], name: str, value: str | None) -> list[str]:
+    """Replace `-e NAME=...` where it stands last, else add it before the image."""
     result: list[str] = []
-    skip = False
-    for at, word in enumerate(container):
-        if skip:
-            skip = False
-            continue
-        following = container[at + 1] if at + 1 < len(container) else ""
+    place: int | None = None
+    at = 0
+    while at < len(container):
+        word = container[at]
+        following = container[at + 1] if at + 2 < len(container) else ""
         if word in ("-e", "--env") and following.partition("=")[0] == name:
-            skip = True
+            place = len(result)
+            at += 2
             continue
-        joined = word[6:] if word.startswith("--env=") else word[2:] if word[:2] == "-e" else ""
-        if joined.removeprefix("=").partition("=")[0] == name:
+        joined = word[6:] if word.startswith("--env=") else word[2:] if word[:2] == "-e" and word[:3] != "-e=" else ""
+        joined = word[3:] if word[:3] == "-e=" else joined
+        if joined and joined.partition("=")[0] == name and at + 1 < len(container):
+            place = len(result)
+            at += 1
             continue
         result.append(word)
+        at += 1
     if value is not None:
-        result[-1:-1] = ["-e", f"{name}={value}"]
+        place = len(result) - 1 if place is None else place
+        result[place:place] = ["-e", f"{name}={value}"]
     return result
 
 
 def _set_container(launch: Launch, name: str, setting: str | bool) -> Launch:
-    """Set an option of `docker run`: --shm-size, --ipc, --gpus."""
+    """Set an option of `docker run`: --shm-size, --ipc, --gpus; False removes it."""
     result: list[str] = []
+    place: int | None = None
     skip = False
     for at, word in enumerate(launch.container):
         if skip:
             skip = False
             continue
-        if word == name and at + 2 < len(launch.container) and setting is not True:
-            skip = True
-            continue
         if word == name or word.startswith(name + "="):
+            place = len(result)
+            # What follows is its value, unless the image or another option stands there.
+            following = launch.container[at + 1] if at + 2 < len(launch.container) else "-"
+            skip = word == name and setting is not True and not following.startswith("-")
             continue
         result.append(word)
-    result[-1:-1] = [name] if setting is True else [f"{name}={setting}"]
+    if setting is not False:
+        place = len(result) - 1 if place is None else place
+        result[place:place] = [name] if setting is True else [f"{name}={setting}"]
     return replace(launch, container=tuple(result))
+
+
+def inverse(launch: Launch, change: Change, options: OptionTable, version: str | None = None) -> Change:
+    """The change that takes the changed launch back to this one: same options, variables and container.
+
+    A variable that the launch does not mention is removed again; words may come back in another place.
+    """
+    flags: dict[str, FlagValue] = {}
+    for flag, new in change.flags.items():
+        old = value_of(launch, flag, options, version)
+        before, after = _object(old), _object(new)
+        base = _keyed_base(launch.args, flag, options, version)
+        if base is not None and after is not None:
+            flags |= {f"{base}.{key}": _key_value(launch.args, f"{base}.{key}") for key in after}
+        elif old is False:
+            flags["--no-" + flag.removeprefix("--")] = True
+        elif before is not None and after is not None:
+            flags[flag] = json.dumps({**dict.fromkeys(after), **before})
+        else:
+            flags[flag] = old
+    known = variables(launch)
+    env = {name: known.get(name) for name in change.env}
+    container = {name: _container_value(launch.container, name) for name in change.container}
+    return Change(flags, env, container)
+
+
+def _keyed_base(args: Sequence[str], flag: str, options: OptionTable, version: str | None) -> str | None:
+    """How the command spells an option that it gives key by key: `-cc` of `-cc.level=3`."""
+    spots = [word for word in args[: end_of_options(args)] if spells(word, flag, options, version) and _key_of(word)]
+    return spots[-1].partition("=")[0].partition(".")[0] if spots and not _key_of(flag) else None
+
+
+def _key_value(args: Sequence[str], spelling: str) -> str | None:
+    found = None
+    for at, word in enumerate(args):
+        name, equal, joined = word.partition("=")
+        if normal(name) == normal(spelling):
+            found = joined if equal else args[at + 1] if at + 1 < len(args) else None
+    return found
+
+
+def _container_value(container: Sequence[str], name: str) -> str | bool:
+    found: str | bool = False
+    for at, word in enumerate(container[:-1]):
+        if word.startswith(name + "="):
+            found = word.partition("=")[2]
+        elif word == name:
+            following = container[at + 1] if at + 2 < len(container) else "-"
+            found = True if following.startswith("-") else following
+    return found

@@ -8,7 +8,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vdoctor.model import Launch
+from vdoctor.launch.shell import commands, script_at, splice
+from vdoctor.model import Launch, Shell
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _RUNTIMES = frozenset({"docker", "podman", "nerdctl"})
@@ -44,15 +45,14 @@ _SHELL = re.compile(r"[|;]|&(?:$|[&>])|[\d&]?>|<(?!\w[^<>]*>$)|#")
 
 
 def parse(argv: Sequence[str]) -> Launch:
-    """Words of a command to a Launch; `print_words` gives the same words back (less a leading `env`,
-    without which assignments mean the same).
+    """Words of a command to a Launch; `print_words` gives the same words back.
 
-    A command that starts no vLLM server that can be recognised (a script, `sh -c`) becomes a
-    launch whose `args` are empty: it can be shown, but not edited.
+    A command that starts no vLLM server that can be recognised becomes a launch whose `args` are empty: it can be
+    shown, but not edited. A server inside `sh -c '...'` is found there.
     """
     words = list(argv)
     env: list[tuple[str, str]] = []
-    at = 1 if words[:1] == ["env"] and len(words) > 1 and _ASSIGNMENT.match(words[1]) else 0
+    at = 0
     while at < len(words) and _ASSIGNMENT.match(words[at]):
         name, _, value = words[at].partition("=")
         env.append((name, value))
@@ -64,9 +64,25 @@ def parse(argv: Sequence[str]) -> Launch:
     # An image whose entry point is `vllm` is told to serve.
     end = 1 if container and rest[:1] == ["serve"] else _program_end(rest)
     if end is None:
+        inside = _in_shell(rest)
+        if inside is not None:
+            return Launch(tuple(env), container, *inside)
         # The official image starts the server itself: its words are the server's arguments.
         end = 0 if container and not (rest and _OTHER_PROGRAMS.match(rest[0])) else len(rest)
     return Launch(tuple(env), container, tuple(rest[:end]), tuple(rest[end:]))
+
+
+def _in_shell(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...], Shell] | None:
+    """Program and arguments of the server in the script that a shell is told to run."""
+    at = script_at(words)
+    if at is None:
+        return None
+    for tokens in commands(words[at]):
+        inner = [token.word for token in tokens]
+        end = _program_end(inner)
+        if end is not None:
+            return tuple(inner[:end]), tuple(inner[end:]), Shell(tuple(words[:at]), words[at], tuple(words[at + 1 :]))
+    return None
 
 
 def parse_text(text: str) -> Launch | None:
@@ -75,10 +91,6 @@ def parse_text(text: str) -> Launch | None:
         words = shlex.split(text, comments=False)
     except ValueError:
         return None
-    while words and words[0] in _WRAPPERS:
-        words = words[1:]
-        while words and re.match(r"-[EHSn]$", words[0]):
-            words = words[1:]
     for at, word in enumerate(words):
         if _SHELL.match(word):
             words = words[:at]
@@ -86,7 +98,7 @@ def parse_text(text: str) -> Launch | None:
         if word.endswith(";"):
             words = [*words[:at], word.rstrip(";")]
             break
-    return parse(words) if words else None
+    return parse(words) if any(word not in _WRAPPERS for word in words) else None
 
 
 def from_arguments(arguments: Mapping[str, Any]) -> Launch | None:
@@ -122,7 +134,25 @@ def _word(value: object) -> str:
 
 def words(launch: Launch) -> list[str]:
     """The words to execute, without the environment assignments."""
-    return [*launch.container, *launch.program, *launch.args]
+    if launch.shell is None:
+        return [*launch.container, *launch.program, *launch.args]
+    shell = launch.shell
+    return [*launch.container, *shell.before, _script(launch, shell), *shell.after]
+
+
+def _script(launch: Launch, shell: Shell) -> str:
+    """The script with the server's command as it is now; the very text where nothing changed."""
+    now = [*launch.program, *launch.args]
+    for tokens in commands(shell.script):
+        old = [token.word for token in tokens]
+        if _program_end(old) is not None:
+            return shell.script if old == now else splice(shell.script, tokens, now)
+    return shell.script
+
+
+def environment(launch: Launch, env: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which to execute the words."""
+    return {**env, **dict(launch.env)}
 
 
 def print_words(launch: Launch) -> list[str]:
@@ -136,6 +166,46 @@ def print_text(launch: Launch) -> str:
     return " ".join([*assignments, shlex.join(words(launch))])
 
 
+def variables(launch: Launch) -> dict[str, str | None]:
+    """The variables that the command sets for the server (None: unsets); of one name the innermost holds."""
+    found: dict[str, str | None] = dict(launch.env)
+    for at, word in enumerate(launch.container[:-1]):
+        name, joined = word, ""
+        if word in ("-e", "--env"):
+            joined = launch.container[at + 1]
+        elif word.startswith("--env="):
+            joined = word[6:]
+        elif word.startswith("-e") and len(word) > 2:
+            joined = word[2:].removeprefix("=")
+        name, equal, value = joined.partition("=")
+        if equal:
+            found[name] = value
+    for spot in env_spots(launch.program):
+        name, equal, value = launch.program[spot].partition("=")
+        found[name] = value if equal else None
+    return found
+
+
+def env_spots(program: Sequence[str]) -> list[int]:
+    """Indexes of the words that set (`A=b`) or, behind `env -u`, unset a variable in front of the server."""
+    spots: list[int] = []
+    active = True
+    unset = False
+    for at, word in enumerate(program):
+        if unset:
+            spots.append(at)
+            unset = False
+        elif active and _ASSIGNMENT.match(word):
+            spots.append(at)
+        elif word.rsplit("/", 1)[-1] in ("env", "sudo"):
+            active = True
+        elif active and at and word == "-u":
+            unset = True
+        elif not word.startswith("-"):
+            active = False
+    return spots
+
+
 def editable(launch: Launch) -> bool:
     """Whether options can be changed: the server's own arguments are known."""
     if not launch.program:
@@ -147,7 +217,9 @@ def editable(launch: Launch) -> bool:
 
 def _image(words: Sequence[str]) -> int | None:
     """Index of the image in `docker run OPTIONS IMAGE ...`; None when it is no such command."""
-    at = 1 if words[:1] == ["sudo"] else 0
+    at = 0
+    while at < len(words) and (words[at] in _WRAPPERS or (at and re.match(r"-[EHSn]$", words[at]))):
+        at += 1
     if len(words) <= at + 1 or words[at].rsplit("/", 1)[-1] not in _RUNTIMES:
         return None
     at += 1

@@ -123,7 +123,9 @@ class Announcer:
         now = time.monotonic()
         if self._dirty and now >= self._due:
             self._dirty = False
-            self._findings(watcher.elapsed, watcher.report(""), final=False)
+            motion = watcher.motion
+            stalled = motion is not None and motion.state == "stalled"
+            self._findings(watcher.elapsed, watcher.report(""), final=stalled)
             # Reports of long logs take their time: seldom enough that nobody notices.
             self._due = now + max(1.0, _SHARE * (time.monotonic() - now))
         self._file.flush()
@@ -161,6 +163,8 @@ class Announcer:
         now = (motion.state, motion.step, motion.kind, motion.process)
         if now != self._motion:
             self._motion = now
+            # What hangs here most often is worth a look now.
+            self._dirty = self._dirty or motion.state == "stalled"
             self._write(
                 watcher.elapsed,
                 "motion",

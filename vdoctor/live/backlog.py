@@ -33,7 +33,7 @@ _SEARCHED = 1 << 20
 class Output:
     """Bytes of the log at `start`; `sifted`: only what may mean something is left of the piece that it belonged to."""
 
-    t: float
+    t: float | None
     start: int
     data: bytes
     sifted: bool = False
@@ -73,8 +73,8 @@ class Backlog:
     def __len__(self) -> int:
         return len(self._items)
 
-    def output(self, t: float, data: bytes) -> None:
-        """The next bytes of the log."""
+    def output(self, t: float | None, data: bytes) -> None:
+        """The next bytes of the log; `t` None: nobody saw them come."""
         for at in range(0, len(data), _PIECE):
             piece = data[at : at + _PIECE] if len(data) > _PIECE else data
             end = _last_end(piece)
@@ -106,7 +106,7 @@ class Backlog:
     def shrink(self, limit: int) -> None:
         """Thin out until no more than about `limit` bytes wait."""
         kept: list[Item] = []
-        last = len(self._items) - 1
+        last = self._tail()
         step = max(1.0, self.waiting / _SEARCHED)
         turn = 0.0
         for number, item in enumerate(self._items):
@@ -120,6 +120,15 @@ class Backlog:
         self._replace(kept)
         if self.waiting > limit:
             self._replace(_without_middles(kept))
+
+    def _tail(self) -> int:
+        """Where the end begins that is kept: a piece's worth of output."""
+        size, number = 0, len(self._items)
+        while number and size < _PIECE:
+            number -= 1
+            item = self._items[number]
+            size += len(item.data) if isinstance(item, Output) else 0
+        return number
 
     def _replace(self, items: list[Item]) -> None:
         self._items = deque(items)

@@ -68,7 +68,8 @@ class Canvas:
         """All below the cursor, and what stands right of it, goes: the child wrote nothing there."""
         if self._drawn is None:
             return ""
-        return "\x1b[J"
+        # tmux keeps in its history what is cleared from the upper left corner on: begin one column later.
+        return "\x1b[J" if self._column() else "\x1b[K\x1b[C\x1b[J\x1b[D"
 
     def _column(self) -> int:
         return cell_len(clean(self._open.decode("utf-8", "replace")).expandtabs(8))

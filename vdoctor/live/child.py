@@ -65,7 +65,7 @@ class Child:
                 stdout=slaves[0],
                 stderr=slaves[1],
                 start_new_session=True,
-                preexec_fn=die_with_parent,
+                preexec_fn=_before_exec,
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             self.close_streams()
@@ -234,6 +234,12 @@ def become_subreaper() -> None:
     """Orphans below this process become its children (Linux)."""
     if _prctl is not None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _before_exec() -> None:
+    """Between fork and exec: system calls alone, nothing that could take a lock."""
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    die_with_parent()
 
 
 def die_with_parent(signum: int = signal.SIGTERM) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from vdoctor.errors import UserError
+from vdoctor.live.history import History
 from vdoctor.live.merge import Merger
 from vdoctor.live.output import SELECTOR
 from vdoctor.live.painter import Painter
@@ -29,7 +31,12 @@ class Follower:
 
     def __init__(self, tails: Sequence[Tail], pid: int | None) -> None:
         self._tails = tails
-        self._process = psutil.Process(pid) if pid is not None else None
+        self._pid = pid
+        self._process: psutil.Process | None = None
+        if pid is not None:
+            # It may end while vdoctor starts.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._process = psutil.Process(pid)
         self._signals = Signals(lambda signum: None)
         self._painter = Painter()
         self._started = time.monotonic()
@@ -76,14 +83,26 @@ class Follower:
 
     def _loop(self, observer: Observer) -> None:
         merger = Merger(len(self._tails))
+        # What is written into a file that was not there comes before our eyes.
+        history = None if self._missing() else History()
         gone_at: float | None = None
+        more = False
         with SELECTOR() as selector:
             selector.register(self._signals.wake, 1)
             while not self._over and self._signals.asked is None:
-                came = self._read(observer, merger)
-                more = observer.work(_SLICE)
+                data = b"" if more else self._read(merger)
+                came = bool(data)
                 now = self.now()
-                if data := merger.idle(now):
+                if history is not None and came:
+                    data, old = b"", history.feed(data)
+                    if old:
+                        observer.output(now, old, old=True)
+                elif history is not None and not more:
+                    data, history = history.close(), None
+                if data:
+                    observer.output(now, data)
+                more = observer.work(_SLICE)
+                if history is None and (data := merger.idle(now)):
                     observer.output(now, data)
                 if observer.tick(now):
                     self._over = True
@@ -97,22 +116,23 @@ class Follower:
                 if self._signals.resized:
                     self._signals.resized = False
                     self._painter.resized()
-        if data := merger.close():
-            observer.output(self.now(), data)
+        rest = (history.close() if history is not None else b"") + merger.close()
+        if rest:
+            observer.output(self.now(), rest)
 
-    def _read(self, observer: Observer, merger: Merger) -> bool:
-        came = False
+    def _missing(self) -> bool:
+        return bool(self._tails) and all(tail.missing for tail in self._tails)
+
+    def _read(self, merger: Merger) -> bytes:
+        """What came on all files, whole lines."""
+        data = b""
         for number, tail in enumerate(self._tails):
-            if data := tail.read():
-                came = True
-                now = self.now()
-                if whole := merger.feed(number, data, now):
-                    observer.output(now, whole)
-        return came
+            data += merger.feed(number, tail.read(), self.now())
+        return data
 
     def _is_gone(self) -> bool:
         if self._process is None:
-            return False
+            return self._pid is not None
         try:
             # A zombie has ended; whether its parent has noticed is another matter.
             return not self._process.is_running() or self._process.status() == psutil.STATUS_ZOMBIE

@@ -14,6 +14,7 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import FrameType
 
 from vdoctor.live.child import CannotStart, Child, Stream, become_subreaper, die_with_parent
@@ -51,7 +52,8 @@ def fork_keeper(start: Callable[[], Child | Inlet], *, quiet: bool) -> tuple[int
     try:
         ours.close()
         gc.disable()
-        os.setsid()
+        # Out of the reach of Ctrl-C and of whoever kills our group; in our session, as all helpers of ours.
+        os.setpgid(0, 0)
         _close_others(theirs.fileno())
         status = Keeper(theirs, ring, quiet).run(start, parent)
     except BaseException:
@@ -138,6 +140,8 @@ class Keeper:
                     elif key.fd == wake:
                         with contextlib.suppress(BlockingIOError):
                             os.read(wake, 4096)
+                        # Orphans that we adopted and that have ended.
+                        self._child.reap()
                     else:
                         self._listen()
                 self._painter.work()
@@ -290,6 +294,8 @@ class Keeper:
                 signal.signal(signum, nothing)
         for signum in (signal.SIGCHLD, signal.SIGWINCH):
             signal.signal(signum, nothing)
+        # In the background of a terminal with `stty tostop` it writes all the same.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         signal.signal(_ORPHANED, orphaned)
         become_subreaper()
         die_with_parent(_ORPHANED)
@@ -304,7 +310,7 @@ def start_child(argv: Sequence[str], env: Mapping[str, str]) -> Callable[[], Chi
 def _close_others(keep: int) -> None:
     """What vdoctor holds open is not held open by the keeper, too."""
     try:
-        fds = [int(name) for name in os.listdir("/proc/self/fd")]
+        fds = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
     except OSError:
         fds = list(range(3, 64))
     for fd in fds:

@@ -90,6 +90,9 @@ class Painter:
             self._canvas.draw(self._lines)
 
     def _write(self, text: str) -> None:
+        if "\r" in text:
+            # Lines that were made for a wider terminal end at its edge instead of going on in the next row.
+            text = f"\x1b[?7l{text}\x1b[?7h"
         write_all(2, memoryview(text.encode("utf-8", "replace")))
 
     def _width(self) -> int:

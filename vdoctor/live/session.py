@@ -1,7 +1,7 @@
 """Session folders: the recording of one watched launch, and its replay.
 
 `log.txt` holds the output as captured; `samples.jsonl` one JSON object a line in order of time:
-`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), a sample (records.py), `{"t", "exit"}`,
+`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then; `"old": true`: were there by then), a sample (records.py), `{"t", "exit"}`,
 or `{"t", "skip": [offset, bytes]}` (lines of log.txt that came too fast to be examined, see skipping.py); `session.json`
 the launch; `case.json` the label, as in fixtures.
 """
@@ -47,14 +47,14 @@ class Recorder:
                 f"{folder}: cannot be written: {error.strerror}", "give --session another folder, or --no-session"
             ) from None
 
-    def log(self, t: float, data: bytes) -> None:
-        """Output that arrived at `t` seconds after the launch."""
+    def log(self, t: float, data: bytes, *, old: bool = False) -> None:
+        """Output that arrived at `t` seconds after the launch; `old`: it was written before anybody looked."""
         if self.failed:
             return
         try:
             self._log.write(data)
             self._log.flush()
-            self._line({"t": round(t, 4), "log": len(data)})
+            self._line({"t": round(t, 4), "log": len(data)} | ({"old": True} if old else {}))
         except OSError as error:
             self.failed = error
 
@@ -145,7 +145,8 @@ class Session:
                     t = finite(entry.get("t", t))
                     if "log" in entry:
                         start = log.tell()
-                        yield from _fed(splitter, start, log.read(min(int(entry["log"]), size)), t, skips, chunk)
+                        arrived = None if entry.get("old") else t
+                        yield from _fed(splitter, start, log.read(min(int(entry["log"]), size)), arrived, skips, chunk)
                     elif "exit" in entry:
                         yield from splitter.close(t)
                         yield _exit(t, entry["exit"])
@@ -182,7 +183,7 @@ class Session:
 
 
 def _fed(
-    splitter: SkippingSplitter, start: int, data: bytes, t: float, skips: list[Range], chunk: int | None
+    splitter: SkippingSplitter, start: int, data: bytes, t: float | None, skips: list[Range], chunk: int | None
 ) -> Iterator[Observation]:
     while skips and sum(skips[0]) <= start:
         del skips[0]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from vdoctor.live.child import CannotStart, Child, become_subreaper, status_of
+from vdoctor.live.history import History
 from vdoctor.live.inlet import Inlet
 from vdoctor.live.keeper import fork_keeper, start_child
 from vdoctor.live.link import Closed, Kind, Message
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _CALM, _SELDOM = 3.0, 0.5
 #: Examination is done in slices of this length, so that what comes in is taken.
 _SLICE = 0.02
+#: What comes out of `kubectl logs -f` in the first seconds was written long before.
+_HISTORY = 2.0
 #: A keeper that was told to end everything has so long.
 _END_GRACE = 5.0
 #: The interrupt that kills instead of asking.
@@ -37,8 +40,8 @@ class Observer(Protocol):
     def started(self, pid: int) -> None:
         """The child runs; time 0."""
 
-    def output(self, t: float, data: bytes) -> None:
-        """Bytes for the record, whole lines."""
+    def output(self, t: float, data: bytes, *, old: bool = False) -> None:
+        """Bytes for the record, whole lines; `old` ones were written before we looked."""
 
     def lost(self, length: int) -> None:
         """So many bytes were passed on, but are in no record: we were too slow."""
@@ -72,11 +75,14 @@ class Supervisor:
         self._pid = 0
         self._killed = False
         self._gone: Message | None = None
+        self._history: History | None = None
 
     def run(self, observer: Observer, argv: Sequence[str], env: Mapping[str, str], *, tick: float = 0.1) -> Exit:
         """Start the child and stay with it. Raises CannotStart; all its processes are gone afterwards."""
         self.start(argv, env)
-        return self.follow(observer, tick=tick)
+        end = self.follow(observer, tick=tick)
+        assert end is not None
+        return end
 
     def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
         """Start the child; its output is passed on from now on. Raises CannotStart."""
@@ -84,6 +90,7 @@ class Supervisor:
 
     def start_input(self) -> None:
         """Pass standard input on, in place of a child's output."""
+        self._history = History()
         self._start(lambda: Inlet, 1)
 
     def _start(self, prepare: Callable[[], Callable[[], Child | Inlet]], streams: int) -> None:
@@ -96,6 +103,7 @@ class Supervisor:
             self._signals.close()
             raise
         self._started = first.t
+        self._inlet = self._history is not None
         self._pid = first.number
         self._merger = Merger(streams)
         if self._signals.asked is not None:
@@ -117,8 +125,8 @@ class Supervisor:
                 if message is not None:
                     raise CannotStart(message.stream, message.text.decode("utf-8", "replace"))
 
-    def follow(self, observer: Observer, *, tick: float = 0.1) -> Exit:
-        """Stay with what was started to its end; all its processes are gone afterwards."""
+    def follow(self, observer: Observer, *, tick: float = 0.1) -> Exit | None:
+        """Stay with what was started to its end; all its processes are gone afterwards. None: there was no child."""
         self._observer = observer
         try:
             try:
@@ -126,12 +134,15 @@ class Supervisor:
                 self._loop(tick)
                 t = self.now()
                 self._record(self._merger.close(), t)
+                self._end_history(t)
             except BaseException:
                 # The observer failed: nothing may stay behind.
                 self._end_all()
                 raise
         finally:
             self._close()
+        if self._inlet:
+            return None
         code = self._gone.number if self._gone else self._end_orphans()
         self._pid = 0
         status, name = status_of(code)
@@ -223,6 +234,8 @@ class Supervisor:
     def _tick(self, reaper: Reaper | None) -> None:
         now = self.now()
         self._record(self._merger.idle(now), now)
+        if now >= _HISTORY:
+            self._end_history(now)
         if self._link.waiting:
             with contextlib.suppress(Closed):
                 self._link.flush()
@@ -274,8 +287,18 @@ class Supervisor:
             pieces.clear()
 
     def _record(self, data: bytes, t: float) -> None:
-        if data:
+        if self._history is not None and t < _HISTORY:
+            if old := self._history.feed(data):
+                self._observer.output(t, old, old=True)
+        elif data:
+            self._end_history(t)
             self._observer.output(t, data)
+
+    def _end_history(self, t: float) -> None:
+        if self._history is not None:
+            if rest := self._history.close():
+                self._observer.output(t, rest)
+            self._history = None
 
     def abandon(self) -> None:
         """Instead of `follow`: end what was started."""

@@ -30,10 +30,11 @@ class Tail:
         """The next bytes; empty when there are none now."""
         if self._fd is None and not self._open():
             return b""
-        data = self._more(limit)
-        if not data and self._was_emptied():
+        start = b""
+        if self._was_emptied():
             self._at, self._head = 0, b""
-            data = self._ended_line() + self._more(limit)
+            start = self._ended_line()
+        data = start + self._more(limit)
         if not data and self._was_replaced():
             # The writer may have written to the old file after our last look at it.
             data = self._more(limit)
@@ -69,7 +70,7 @@ class Tail:
             return False
         try:
             size = os.fstat(self._fd).st_size
-            return size < self._at or (bool(size) and os.pread(self._fd, len(self._head), 0) != self._head)
+            return size < self._at or (size > 0 and os.pread(self._fd, len(self._head), 0) != self._head)
         except OSError:
             return False
 

@@ -40,6 +40,10 @@ class Tree:
         self._cpu = 0.0
         self._me = os.getpid()
         self._session = os.getsid(0)
+        # A keeper stands between us and our child, and adopts the orphans.
+        above = procfs.stat(root)
+        middle = procfs.stat(above.ppid) if above is not None else None
+        self._parents = {self._me, middle.pid} if middle is not None and middle.ppid == self._me else {self._me}
 
     def walk(self) -> tuple[ProcessSample, ...]:
         """One row for each living process, the root first; zombies are rows of state Z."""
@@ -101,7 +105,7 @@ class Tree:
 
     def _is_adopted(self, stat: Stat) -> bool:
         """Our own helpers stay in our session; an orphan that came to us did not, the child leads its own."""
-        return stat.ppid == self._me and stat.session != self._session
+        return stat.ppid in self._parents and stat.session != self._session
 
     def _count_ended(self, found: dict[int, Stat]) -> None:
         """Time of processes that are gone: in their parent's sum if it waited for them, else kept here."""

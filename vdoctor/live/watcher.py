@@ -75,6 +75,8 @@ class Watcher:
         self.stop_reason = False
         self.ready_at: float | None = None
         self.facts: dict[str, Fact] = {}
+        #: The output comes from where it stays: it can wait for its examination.
+        self.patient = False
         self._interval = interval
         self._quiet = quiet
         self._stop_when = stop_when
@@ -127,6 +129,11 @@ class Watcher:
         return replace(report, facts={**report.facts, **self.facts}) if self.facts else report
 
     @property
+    def asked(self) -> bool:
+        """The user wants an end."""
+        return isinstance(self.feed, Supervisor) and self.feed.asked is not None
+
+    @property
     def motion(self) -> Motion | None:
         """Whether the start moves, as the examination sees it now."""
         return self.examination.motion
@@ -154,16 +161,16 @@ class Watcher:
             )
         self.on_started(pid)
 
-    def output(self, t: float, data: bytes) -> None:
+    def output(self, t: float, data: bytes, *, old: bool = False) -> None:
         """Record the next bytes; they are examined when there is time."""
         self.elapsed = t
         t = round(t, 4)
         if self.recorder is not None:
-            self.recorder.log(t, data)
+            self.recorder.log(t, data, old=old)
             self._warn()
-        self._backlog.output(t, data)
+        self._backlog.output(None if old else t, data)
         limit = int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
-        if self._backlog.waiting > 2 * limit:
+        if self._backlog.waiting > 2 * limit and not self.patient:
             self._backlog.shrink(limit)
             self._flood_until = time.perf_counter() + _FLOOD_SECONDS
 

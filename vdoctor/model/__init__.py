@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdoctor.model.launch import Change, Launch
+from vdoctor.model.launch import Change, Launch, Shell
 from vdoctor.model.observations import (
     Bar,
     Death,
@@ -19,7 +19,7 @@ from vdoctor.model.observations import (
     Traceback,
     Xid,
 )
-from vdoctor.model.report import Evidence, Finding, Fix, NotEvaluated, Report, Source, Trial
+from vdoctor.model.report import Evidence, Finding, Fix, NotEvaluated, Proof, Report, Source, Trial
 from vdoctor.model.startup import Fact, Facts, Motion, PhaseTime, Span
 from vdoctor.model.words import (
     CONFIDENCES,
@@ -66,10 +66,12 @@ __all__ = [
     "Observation",
     "PhaseTime",
     "ProcessSample",
+    "Proof",
     "Report",
     "Safety",
     "Sample",
     "Severity",
+    "Shell",
     "Source",
     "Span",
     "Stack",

@@ -71,7 +71,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One relaunch: what was changed, what came of it."""
+    """One relaunch: what was changed, what came of it.
+
+    `step` is the furthest step it reached, `forward` whether that is further than the failure before; `reason` says, by
+    language, what the log cannot (a canary that failed or was left out); `tokens_per_second` and `latency` (seconds) where measured.
+    """
 
     fix: str
     change: Change
@@ -79,6 +83,28 @@ class Trial:
     verdict: Literal["confirmed", "same failure", "other failure", "timed out"]
     seconds: float
     finding: str | None = None
+    step: str | None = None
+    forward: bool | None = None
+    reason: Mapping[str, str] | None = None
+    session: str | None = None
+    tokens_per_second: float | None = None
+    latency: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """A launch that was seen to work, beside the one that failed: commands, phases, memory, what was given up.
+
+    `price` holds texts by language; `minimal`: every single change was left out again and was needed.
+    """
+
+    trial: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    phases: tuple[PhaseTime, ...]
+    memory: Mapping[str, Any]
+    price: tuple[Mapping[str, str], ...] = ()
+    minimal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +128,4 @@ class Report:
     exit: Exit | None = None
     trials: tuple[Trial, ...] = ()
     motion: Motion | None = None
+    proof: Proof | None = None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vdoctor import __version__
-from vdoctor.model import Change, Fact, Finding, Fix, Motion, Report, Span, Trial
+from vdoctor.model import Change, Fact, Finding, Fix, Motion, PhaseTime, Proof, Report, Span, Trial
 
 SCHEMA = "vdoctor.report/1"
 
@@ -36,12 +36,13 @@ def to_dict(report: Report, lang: str = "en") -> dict[str, Any]:
         "findings": [_finding(finding, lang) for finding in report.findings],
         "not_evaluated": [{"id": one.id, "missing": list(one.missing)} for one in report.not_evaluated],
         "timeline": [_span(span) for span in report.timeline],
-        "phases": [{"phase": p.phase, "start": _round(p.start), "end": _round(p.end)} for p in report.phases],
+        "phases": [_phase(phase) for phase in report.phases],
         "elapsed": _round(report.elapsed),
         "memory": dict(report.memory),
         "exit": _exit(report),
         "motion": _motion(report.motion),
-        "trials": [_trial(trial) for trial in report.trials],
+        "trials": [_trial(trial, lang) for trial in report.trials],
+        "proof": _proof(report.proof, lang) if report.proof is not None else None,
         "facts": {name: _fact(fact) for name, fact in sorted(report.facts.items())},
     }
 
@@ -79,7 +80,7 @@ def _fix(fix: Fix, lang: str) -> dict[str, Any]:
     }
 
 
-def _trial(trial: Trial) -> dict[str, Any]:
+def _trial(trial: Trial, lang: str) -> dict[str, Any]:
     return {
         "fix": trial.fix,
         "changes": change_dict(trial.change),
@@ -87,7 +88,29 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "verdict": trial.verdict,
         "seconds": _round(trial.seconds),
         "finding": trial.finding,
+        "step": trial.step,
+        "forward": trial.forward,
+        "reason": pick(trial.reason, lang) if trial.reason else None,
+        "session": trial.session,
+        "tokens_per_second": trial.tokens_per_second,
+        "latency": trial.latency,
     }
+
+
+def _proof(proof: Proof, lang: str) -> dict[str, Any]:
+    return {
+        "trial": proof.trial,
+        "before": list(proof.before),
+        "after": list(proof.after),
+        "phases": [_phase(phase) for phase in proof.phases],
+        "memory": dict(proof.memory),
+        "price": [pick(text, lang) for text in proof.price],
+        "minimal": proof.minimal,
+    }
+
+
+def _phase(one: PhaseTime) -> dict[str, Any]:
+    return {"phase": one.phase, "start": _round(one.start), "end": _round(one.end)}
 
 
 def _span(span: Span) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from vdoctor.model import Change, Finding, Fix, Report
 from vdoctor.report import ledger
 from vdoctor.report.json import pick
 from vdoctor.report.motion import motion_line
+from vdoctor.report.proof import proof_lines
 from vdoctor.report.words import word
 
 _STYLES = {
@@ -247,10 +248,20 @@ def _trials(console: Console, report: Report, lang: str) -> None:
         style = "green" if trial.verdict == "confirmed" else "red"
         line = Shown(f"  {number}. ")
         line.append(word(trial.verdict, lang), style=style)
-        line.append(f" ({trial.seconds:.1f} s): {describe(trial.change, lang)}")
+        line.append(f" ({trial.seconds:.1f} s): {describe(trial.change, lang) or word('unchanged', lang)}")
+        if trial.verdict == "other failure":
+            moved = f" ({word('forward' if trial.forward else 'sideways', lang)})" if trial.forward is not None else ""
+            line.append(f" -> {trial.finding or trial.step or '?'}{moved}")
+        if trial.reason:
+            line.append(f"; {pick(trial.reason, lang)}")
         console.print(line)
-        if trial.verdict == "confirmed":
+        if trial.verdict == "confirmed" and report.proof is None:
             console.print(Shown(f"    {trial.command}", style="cyan"), soft_wrap=True)
+    styles = {"title": "bold green", "command": "cyan", "minus": "red", "plus": "green", "plain": ""}
+    if report.proof is not None:
+        console.print()
+    for style, text in proof_lines(report, lang):
+        console.print(Shown(text, style=styles[style]), soft_wrap=True)
 
 
 def _undecided(console: Console, report: Report, lang: str) -> None:

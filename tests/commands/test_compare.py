@@ -1,0 +1,96 @@
+"""vdoctor compare: what got slower, what changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands.conftest import FAILED, HEALTHY, Cli
+
+SLOW = (
+    HEALTHY.replace("00:00:09", "00:00:29")
+    .replace("00:00:12", "00:00:32")
+    .replace("00:00:15", "00:00:35")
+    .replace("00:00:16", "00:00:36")
+    .replace("0.11.0", "0.11.2")
+    .replace("took 1.5000 GiB", "took 2.7500 GiB")
+)
+WARM = "(EngineCore_DP0 pid=12) INFO 12-01 00:00:10 [backends.py:1] Directly load the compiled graph(s) for dynamic shape from the cache, took 1.0 s\n"
+COLD = "(EngineCore_DP0 pid=12) INFO 12-01 00:00:30 [backends.py:1] Compiling a graph for dynamic shape takes 9.0 s\n"
+
+
+def with_line(log: str, line: str) -> str:
+    """The line stands before the KV cache is sized."""
+    head, mark, rest = log.partition("(EngineCore_DP0 pid=12) INFO 12-01 00:00:" + line.split("00:00:")[1][0] + "2")
+    return head + line + mark + rest
+
+
+@pytest.fixture(autouse=True)
+def _rules(monkeypatch: pytest.MonkeyPatch, cli: Cli) -> None:
+    monkeypatch.setattr(
+        "vdoctor.commands.compare.load_rules", __import__("tests.commands.conftest").commands.conftest._rules
+    )
+
+
+def logs(folder: Path, *texts: str) -> list[Path]:
+    paths = [folder / f"{number}.log" for number in range(len(texts))]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    return paths
+
+
+def test_says_which_phase_got_slower_and_what_changed(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("compare", *logs(tmp_path, with_line(HEALTHY, WARM), with_line(SLOW, COLD)), "--format", "json")
+    assert answer.status == 1
+    found = answer.data
+    assert found["schema"] == "vdoctor.compare/1"
+    assert found["slower"] == "weight_load"
+    assert found["bigger"] == "weights"
+    (row,) = [row for row in found["phases"] if row["name"] == "weight_load"]
+    assert row["delta"] == 20.0
+    assert {"name": "vllm.version", "before": "0.11.0", "after": "0.11.2", "delta": None} in found["versions"]
+    assert {"name": "compile.cache", "before": "hit", "after": "miss", "delta": None} in found["caches"]
+
+
+def test_text_names_it_first_in_both_languages(cli: Cli, tmp_path: Path) -> None:
+    paths = logs(tmp_path, HEALTHY, SLOW)
+    answer = cli("compare", *paths, "--lang", "en")
+    assert (
+        answer.out.splitlines()[0]
+        == "weight_load got 20.0 s slower (4.0 -> 24.0 s). weights grew from 1.50 to 2.75 GiB."
+    )
+    assert "vllm.version: 0.11.0 -> 0.11.2" in answer.out
+    assert "慢了 20.0 秒" in cli("compare", *paths, "--lang", "zh").out
+
+
+def test_two_that_are_the_same_show_no_news(cli: Cli, tmp_path: Path) -> None:
+    paths = logs(tmp_path, HEALTHY, HEALTHY.replace("00:00:16", "00:00:17"))
+    answer = cli("compare", *paths, "--lang", "en")
+    assert answer.status == 0
+    assert answer.out.startswith("No phase got slower, nothing got bigger.")
+
+
+def test_change_of_the_command_is_shown_as_a_difference(cli: Cli, tmp_path: Path) -> None:
+    line = (
+        "(APIServer pid=11) INFO 12-01 00:00:01 [utils.py:1] non-default args: {'model': 'org/m', 'max_model_len': 9}\n"
+    )
+    other = line.replace("9}", "8, 'enforce_eager': True}")
+    answer = cli("compare", *logs(tmp_path, line + HEALTHY, other + HEALTHY), "--lang", "en")
+    assert [row.strip() for row in answer.out.splitlines() if row.startswith("  ") and row.strip()[0] in "+-"][2:] == [
+        "- --max-model-len 9",
+        "+ --max-model-len 8",
+        "+ --enforce-eager",
+    ]
+
+
+def test_start_that_failed_can_be_compared(cli: Cli, tmp_path: Path) -> None:
+    answer = cli("compare", *logs(tmp_path, HEALTHY, FAILED), "--format", "json")
+    assert answer.data["verdict"] == {"before": "healthy", "after": "failed"}
+
+
+def test_what_cannot_be_read_is_wrong_usage(cli: Cli, tmp_path: Path) -> None:
+    (path,) = logs(tmp_path, HEALTHY)
+    answer = cli("compare", path, tmp_path / "no")
+    assert answer.status == 2
+    assert "no" in answer.err

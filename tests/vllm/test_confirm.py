@@ -1,0 +1,204 @@
+"""vdoctor confirm on a real vLLM: the change that it proves, and that it proves no more than that."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.processes import Mark, marked
+from tests.vllm.watched import RealVllm, free_port, server_environment
+
+pytestmark = pytest.mark.vllm
+
+SHORT = ("--max-model-len", "512")
+# Where more than the model's 1024 positions are wanted.
+LONG = ("--hf-overrides", '{"max_position_embeddings": 400000}', "--max-num-seqs", "4")
+#: GiB of KV cache (VLLM_CPU_KVCACHE_SPACE) over the bytes of a token: 4 layers, 4 heads of 64, keys and values, bf16.
+TOKENS_THAT_FIT = (1 << 30) // (4 * 4 * 64 * 2 * 2)
+TIMEOUT_S = 1800.0
+
+
+class Case(NamedTuple):
+    """A launch that fails, and the proof that is expected."""
+
+    options: Sequence[str]
+    check: Callable[[dict[str, Any]], bool]
+    finding: str
+    confirm: Sequence[str] = ("--confirm", "auto")
+    env: Mapping[str, str] = {}
+    at_most: int = 2
+
+
+def changes(report: dict[str, Any]) -> dict[str, Any]:
+    """What the proven launch sets."""
+    trial = report["trials"][report["proof"]["trial"]]
+    found: dict[str, Any] = trial["changes"]
+    return found
+
+
+def exactly(flags: Mapping[str, Any], env: Mapping[str, Any] | None = None) -> Callable[[dict[str, Any]], bool]:
+    """The proof sets these, and nothing else."""
+
+    def check(report: dict[str, Any]) -> bool:
+        found = changes(report)
+        return bool(found["flags"] == dict(flags) and found["env"] == dict(env or {}) and not found["container"])
+
+    return check
+
+
+def longest(report: dict[str, Any]) -> bool:
+    """The length is within 2 % of what fits."""
+    flags = changes(report)["flags"]
+    length = int(flags["--max-model-len"])
+    return set(flags) == {"--max-model-len"} and TOKENS_THAT_FIT * 0.98 <= length <= TOKENS_THAT_FIT
+
+
+def longest_without_metrics(report: dict[str, Any]) -> bool:
+    """Both faults are mended, and nothing else is touched."""
+    flags = dict(changes(report)["flags"])
+    return flags.pop("--enable-metrics", 1) is None and set(flags) == {"--max-model-len"} and not changes(report)["env"]
+
+
+CASES = {
+    "unknown-flag": Case((*SHORT, "--enable-metrics"), exactly({"--enable-metrics": None}), "args.unknown-flag"),
+    "heads": Case(
+        (*SHORT, "--tensor-parallel-size", "3"),
+        lambda r: changes(r)["flags"] != {},
+        "tp.heads-not-divisible",
+        at_most=6,
+    ),
+    "too-long": Case(("--max-model-len", "4096"), exactly({"--max-model-len": "1024"}), "model.max-len-exceeds-config"),
+    "awq": Case((*SHORT, "--quantization", "awq"), exactly({"--quantization": None}), "quant.not-quantized"),
+    "kv": Case(
+        (*LONG, "--max-model-len", "300000"),
+        longest,
+        "oom.kv-too-small",
+        ("--confirm", "auto", "--fix", "shorter"),
+        at_most=4,
+    ),
+    "two-faults": Case(
+        (*LONG, "--max-model-len", "300000", "--enable-metrics"),
+        longest_without_metrics,
+        "args.unknown-flag",
+        ("--confirm", "auto", "--fix", "drop", "--fix", "shorter"),
+        at_most=6,
+    ),
+}
+
+
+class Bench:
+    """Runs vdoctor with a real vLLM."""
+
+    def __init__(self, real: RealVllm, mark: Mark, folder: Path) -> None:
+        self.real = real
+        self.mark = mark
+        self.folder = folder
+        self.env = server_environment(real, mark.value) | {
+            name: text for name, text in mark.env.items() if "MARK" in name
+        }
+        self.env |= {"LANG": "C.UTF-8", "TMPDIR": str(folder)}
+
+    def vdoctor(self, *arguments: str, env: Mapping[str, str]) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(
+            [sys.executable, "-m", "vdoctor", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=self.env | dict(env),
+            timeout=TIMEOUT_S,
+        )
+
+    def failing(self, options: Sequence[str], port: int, env: Mapping[str, str]) -> Path:
+        """The session of a start that fails."""
+        session = self.folder / "session"
+        command = [self.real.vllm, "serve", self.real.model, "--host", "127.0.0.1", "--port", str(port), *options]
+        done = self.vdoctor("watch", "-q", "--session", str(session), "--", *command, env=env)
+        assert done.returncode not in (0, 125, 126, 127), done.stdout[-3000:].decode() + done.stderr[-3000:].decode()
+        return session
+
+    def confirm(self, session: Path, *options: str, env: Mapping[str, str]) -> tuple[int, dict[str, Any], str]:
+        done = self.vdoctor("confirm", str(session), "--lang", "en", "--format", "json", *options, env=env)
+        assert self.mark.left() == []
+        told = done.stderr.decode()
+        assert done.stdout, told
+        return done.returncode, json.loads(done.stdout), told
+
+
+@pytest.fixture
+def bench(real: RealVllm, tmp_path: Path) -> Iterator[Bench]:
+    with marked() as mark:
+        yield Bench(real, mark, tmp_path)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_change_is_proven(bench: Bench, name: str) -> None:
+    case = CASES[name]
+    session = bench.failing(case.options, free_port(), case.env)
+    status, report, told = bench.confirm(session, *case.confirm, env=case.env)
+    shown = told + json.dumps(report["trials"], indent=1)
+    assert report["findings"][0]["id"] == case.finding, shown
+    assert status == 0, shown
+    assert case.check(report), shown
+    assert report["findings"][0]["confidence"] == "confirmed", shown
+    assert len(report["trials"]) <= case.at_most, shown
+
+
+def test_port_that_is_taken_is_left_and_another_one_taken_only_with_auto(bench: Bench) -> None:
+    with socket.socket() as stranger:
+        stranger.bind(("127.0.0.1", 0))
+        stranger.listen()
+        port = stranger.getsockname()[1]
+        session = bench.failing((*SHORT, "--enforce-eager"), port, {})
+        status, report, told = bench.confirm(session, env={})
+        assert (status, report["trials"]) == (1, []), told
+        assert report["findings"][0]["id"] == "api.port-in-use"
+        status, report, told = bench.confirm(session, "--confirm", "auto", env={})
+        assert status == 0, told
+        assert set(changes(report)["flags"]) == {"--port"}
+        socket.create_connection(("127.0.0.1", port)).close()
+
+
+def test_without_a_compiler_no_compilation_is_the_answer_and_is_named_as_the_price(
+    bench: Bench, tmp_path: Path
+) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "uname", "env", "ldconfig", "cat", "ls"):
+        found = shutil.which(name)
+        if found:
+            (tools / name).symlink_to(found)
+    env = {
+        "PATH": str(tools),
+        "VLLM_CACHE_ROOT": str(tmp_path / "cold"),
+        "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"),
+    }
+    session = bench.failing(SHORT, free_port(), env)
+    status, report, told = bench.confirm(session, "--confirm", "auto", env=env)
+    assert status == 0, told
+    assert exactly({"--enforce-eager": True})(report), told
+    assert any("torch.compile" in text for text in report["proof"]["price"])
+
+
+def test_broken_file_in_the_compile_cache_is_set_aside_and_nothing_is_deleted(bench: Bench, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    shutil.copytree(bench.real.cache, cache)
+    # As after a disk that was full: the compiled code is cut off.
+    broken = sorted(cache.rglob("*.so"))
+    assert broken, "the cache of the other tests is empty"
+    for path in broken:
+        path.write_bytes(path.read_bytes()[:64])
+    env = {"VLLM_CACHE_ROOT": str(cache)}
+    session = bench.failing(SHORT, free_port(), env)
+    status, report, told = bench.confirm(session, "--confirm", "ask", env=env)
+    assert status == 0, told
+    assert report["findings"][0]["id"].startswith("compile."), told
+    assert set(changes(report)["env"]) == {"VLLM_CACHE_ROOT"}, told
+    assert changes(report)["flags"] == {}
+    assert [path.stat().st_size for path in broken] == [64] * len(broken)

@@ -1,0 +1,85 @@
+"""vdoctor compare: two sessions or logs side by side."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from vdoctor.commands.examine import check_output, emit, examine_input, examine_session, terminal_width, use_color
+from vdoctor.errors import UserError
+from vdoctor.intake.clean import clean
+from vdoctor.intake.files import inputs
+from vdoctor.launch import options as option_tables
+from vdoctor.live.session import Session, is_session
+from vdoctor.model import Report, Sample
+from vdoctor.report.comparison import Row, lines, to_dict
+from vdoctor.report.comparison import compare as compared
+from vdoctor.store import load_rules
+
+_GIB = 1 << 30
+_STYLES = {"title": "bold", "plain": "", "minus": "red", "plus": "green"}
+
+
+def compare(
+    before: str,
+    after: str,
+    *,
+    form: str,
+    output: str | None,
+    lang: str,
+    rules: Sequence[Path],
+    color: bool,
+    verbose: bool,
+) -> int:
+    """Print what is different; 0 nothing got slower or bigger, 1 something did."""
+    check_output(output)
+    first, second = (_examined(path, rules) for path in (before, after))
+    found = compared(first, second, _page_cache(before, after))
+    if form == "json":
+        text = json.dumps(to_dict(found, first, second), indent=1, ensure_ascii=False) + "\n"
+    else:
+        colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
+        console = Console(
+            file=None,
+            width=terminal_width(1),
+            force_terminal=colored,
+            no_color=not colored,
+            highlight=False,
+            record=True,
+        )
+        with console.capture() as capture:
+            for style, line in lines(found, first, second, lang):
+                console.print(Text(clean(line), style=_STYLES[style]), soft_wrap=True)
+        text = capture.get()
+    emit(text, output)
+    return 1 if found.slower is not None or found.bigger is not None else 0
+
+
+def _examined(path: str, rules: Sequence[Path]) -> Report:
+    base, options = load_rules(rules), option_tables.load()
+    if path != "-" and is_session(Path(path)):
+        return examine_session(Path(path), base, options)
+    members = list(inputs(path, sys.stdin.buffer))
+    if len(members) != 1:
+        raise UserError(f"{path}: holds {len(members)} logs, one is needed", "name one of them")
+    return examine_input(members[0], base, options)
+
+
+def _page_cache(before: str, after: str) -> tuple[Row, ...]:
+    """How much the kernel had in its file cache when each started, where the recordings have it."""
+    values = [_first_page_cache(Path(path)) for path in (before, after)]
+    return (Row("page cache at start, GiB", *values),) if None not in values else ()
+
+
+def _first_page_cache(folder: Path) -> float | None:
+    if not is_session(folder):
+        return None
+    for one in Session(folder).observations():
+        if isinstance(one, Sample) and one.host is not None:
+            return None if one.host.page_cache is None else round(one.host.page_cache / _GIB, 1)
+    return None

@@ -1,0 +1,262 @@
+"""vdoctor confirm: relaunch a recorded failing launch with the smallest change that works, and prove it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
+from vdoctor.commands.manifest import edit_manifest
+from vdoctor.commands.options import Confirming
+from vdoctor.commands.verdicts import concluded
+from vdoctor.diagnose import Examination
+from vdoctor.errors import UserError
+from vdoctor.intake.clean import clean
+from vdoctor.launch import options as option_tables
+from vdoctor.launch.command import editable, parse, print_text
+from vdoctor.launch.config import configured
+from vdoctor.launch.config import path as config_path
+from vdoctor.launch.options import OptionTable
+from vdoctor.launch.values import address
+from vdoctor.live.child import CannotStart
+from vdoctor.live.session import Recorder, Session, is_session
+from vdoctor.live.watcher import Watcher
+from vdoctor.model import Change, Launch, Report, Trial
+from vdoctor.relaunch.book import Book
+from vdoctor.relaunch.consent import Mode, permission, refusal
+from vdoctor.relaunch.driver import PORT_FINDING, Driver, End, Limits, port_reason
+from vdoctor.relaunch.ground import Holder, holder
+from vdoctor.relaunch.search import Search
+from vdoctor.relaunch.steps import Candidate, Outcome, Step, compose, outcome_of
+from vdoctor.report.json import pick
+from vdoctor.report.status import status_line
+from vdoctor.report.text import describe
+from vdoctor.report.words import word
+from vdoctor.rulebase.schema import RuleBase
+from vdoctor.store import load_rules
+
+_INTERVAL = 0.5
+
+
+def confirm(
+    session: Path,
+    wish: Confirming,
+    *,
+    manifest: Path | None = None,
+    form: str,
+    output: str | None,
+    lang: str,
+    rules: Sequence[Path],
+    color: bool,
+    verbose: bool,
+) -> int:
+    """Search for a change with which the launch of `session` works; 0 proven, 1 none proven.
+
+    With a `manifest` nothing is started: the edit of that file for the first fix is printed."""
+    if manifest is not None:
+        return edit_manifest(session, manifest, wish.only, output, lang, load_rules(rules))
+    if not is_session(session):
+        raise UserError(f"{session}: is no session", "vdoctor watch -- COMMAND records one")
+    check_output(output)
+    report, proven = confirm_session(session, wish, lang=lang, rules=load_rules(rules))
+    if report is not None:
+        colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
+        emit(render([report], form, lang, color=colored, verbose=verbose, width=terminal_width(1)), output)
+    return 0 if proven else 1
+
+
+def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBase) -> tuple[Report | None, bool]:
+    """The report on a session with its trials, and whether a launch was proven; None for a plan (and whether there is one)."""
+    options = option_tables.load()
+    report = examine_session(folder, rules, options)
+    if report.verdict in ("healthy", "not_vllm"):
+        raise UserError(
+            f"{folder}: shows no failing start of vLLM ({report.verdict})", "vdoctor analyze " + str(folder)
+        )
+    session = Session(folder)
+    launch = parse([*(f"{name}={text}" for name, text in session.env.items()), *session.command])
+    version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
+    launch = _with_config(launch, options, version)
+    first = outcome_of(report, "other failure", report.elapsed or 0.0)
+    why = refusal(launch)
+    if why is not None:
+        tell(f"vdoctor: {word('refused', lang).format(reason=pick(why, lang))}\n")
+        if editable(launch):
+            _plan(launch, first, options, version, wish, lang)
+        return report, False
+    if wish.dry_run:
+        return None, _plan(launch, first, options, version, wish, lang)
+    return _search(folder, report, launch, first, options, version, wish, lang, rules)
+
+
+def confirm_after(folder: Path, report: Report, wish: Confirming, *, lang: str, rules: RuleBase, color: bool) -> None:
+    """For `watch`: search after a start that failed, and tell the result on standard error."""
+    if wish.mode == "never" or report.verdict not in ("failed", "stalled"):
+        return
+    if report.exit is not None and report.exit.asked is not None:
+        return
+    found, _ = confirm_session(folder, wish, lang=lang, rules=rules)
+    if found is not None and found.trials:
+        tell("\n" + render([found], "text", lang, color=color, verbose=False, width=terminal_width(2)))
+
+
+def _with_config(launch: Launch, options: OptionTable, version: str | None) -> Launch:
+    """The launch with the file of --config known, where it can be read from here."""
+    file = config_path(launch, options, version)
+    if file is None:
+        return launch
+    try:
+        return configured(launch, Path(file).read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        tell(f"vdoctor: {clean(file)}: cannot be read: {error.strerror}; its settings are not known\n")
+        return launch
+
+
+def _search(
+    folder: Path,
+    report: Report,
+    launch: Launch,
+    first: Outcome,
+    options: OptionTable,
+    version: str | None,
+    wish: Confirming,
+    lang: str,
+    rules: RuleBase,
+) -> tuple[Report, bool]:
+    can_ask = wish.mode == "ask" and sys.stdin.isatty() and sys.stderr.isatty()
+    allowed = permission(wish.mode, (lambda step: _ask(step, lang)) if can_ask else None)
+    base = _way_around(holder(address(launch, options, version)), first, wish.mode)
+    search = Search(launch, first, options, version, allowed=allowed, only=wish.only, base=base)
+    limits = Limits(wish.max_trials, wish.trial_timeout, wish.budget * 60)
+    driver = Driver(
+        search, Book(folder), rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure
+    )
+    try:
+        end = driver.run()
+    except CannotStart as error:
+        raise UserError(str(error), "run confirm where the command can be run") from None
+    except KeyboardInterrupt:
+        tell("\nvdoctor: " + word("resume", lang).format(folder=folder) + "\n")
+        raise
+    report = concluded(report, search, driver, options)
+    _tell_rest(search, end, len(driver.trials), folder, options, version, lang)
+    return report, search.found is not None
+
+
+def _way_around(taken: Holder | None, first: Outcome, mode: Mode) -> tuple[Step, ...]:
+    """A port that a stranger holds now, though the start did not fail of it: another one for all trials, with `auto`."""
+    if taken is None or first.finding == PORT_FINDING:
+        return ()
+    if mode != "auto" or taken.free is None:
+        raise UserError(port_reason(taken)["en"], "end it yourself, or let --confirm auto take another port")
+    cost = {"en": "Clients must use the new port.", "zh": "客户端要改用新端口。"}
+    return (Step("next-port", Change({"--port": str(taken.free)}), "lossy", {}, cost, PORT_FINDING),)
+
+
+def _plan(
+    launch: Launch, first: Outcome, options: OptionTable, version: str | None, wish: Confirming, lang: str
+) -> bool:
+    """Print the commands that would be tried if each failed like the first; nothing is started. False for none."""
+    search = Search(launch, first, options, version, allowed=lambda step: step.safety != "manual", only=wish.only)
+    moves = search.moves()
+    print(word("plan", lang).format(trials=wish.max_trials))
+    for number in range(wish.max_trials):
+        try:
+            sent = Outcome("same failure", first.findings, first.facts, first.came)
+            candidate = moves.send(sent) if number else next(moves)
+        except StopIteration:
+            return number > 0
+        asks = any(step.safety != "safe" for step in candidate.steps) and wish.mode != "auto"
+        print(f"  # {candidate.fix.id}" + (f" ({word('plan_asks', lang)})" if asks else ""))
+        print(f"  {print_text(candidate.launch)}")
+    return True
+
+
+def _ask(step: Step, lang: str) -> bool:
+    cost = pick(step.cost, lang) if step.cost else "-"
+    tell(word("ask", lang).format(change=describe(step.change, lang), cost=cost))
+    return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
+
+
+def _tell_rest(
+    search: Search, end: End, trials: int, folder: Path, options: OptionTable, version: str | None, lang: str
+) -> None:
+    """What was not tried, and where to go on."""
+    lines: list[str] = []
+    if search.gone:
+        lines.append(f"vdoctor: {word('gone', lang)}")
+    elif search.found is None:
+        lines.append(f"vdoctor: {word('none_proven', lang).format(trials=trials)}: {word('end_' + end, lang)}")
+        if search.lead is not None and search.lead[1].came > search.first.came:
+            candidate, outcome = search.lead
+            lead = word("lead", lang).format(step=outcome.step)
+            lines.append(f"  {lead} {describe(candidate.fix.change, lang)}")
+        elif search.lead is not None:
+            lines.append("  " + word("no_lead", lang).format(step=search.first.step or "launch"))
+        if end in ("max-trials", "budget"):
+            lines.append("  " + word("resume", lang).format(folder=folder))
+        if search.withheld:
+            lines.append(f"  {word('withheld', lang)}:")
+            for step in search.withheld:
+                changed = compose(search.launch, (step,), options, version)
+                cost = f"  # {word('price', lang)}: {pick(step.cost, lang)}" if step.cost else ""
+                lines.append(f"    {print_text(changed) if changed else describe(step.change, lang)}{cost}")
+    if lines:
+        tell("\n".join(lines) + "\n")
+
+
+class _Screen:
+    """Tells each trial on standard error."""
+
+    def __init__(self, lang: str) -> None:
+        self._lang = lang
+
+    def begins(self, number: int, candidate: Candidate) -> None:
+        """Name the change."""
+        change = describe(candidate.fix.change, self._lang) or word("unchanged", self._lang)
+        tell(word("trial_begins", self._lang).format(number=number, change=clean(change)) + "\n")
+
+    def ended(self, number: int, trial: Trial, known: bool) -> None:
+        """Tell what came of it."""
+        text = word(trial.verdict, self._lang)
+        if known:
+            tell("vdoctor: " + word("trial_known", self._lang).format(number=number, verdict=text) + "\n")
+            return
+        rest = [part for part in (trial.finding, pick(trial.reason, self._lang) if trial.reason else None) if part]
+        tell(f"  {text} ({trial.seconds:.1f} s)" + (f": {', '.join(rest)}" if rest else "") + "\n")
+
+    def watcher(
+        self, examination: Examination, recorder: Recorder, stop: Callable[[Examination, float], bool]
+    ) -> Watcher:
+        """One that keeps the server's output to itself."""
+        return _Quiet(examination, recorder, stop)
+
+
+class _Quiet(Watcher):
+    """Shows phase, time and memory of a trial in one line, where a terminal is."""
+
+    def __init__(
+        self, examination: Examination, recorder: Recorder, stop: Callable[[Examination, float], bool]
+    ) -> None:
+        super().__init__(examination, recorder, interval=_INTERVAL, quiet=True, stop_when=stop)
+        self._terminal = sys.stderr.isatty()
+        self._drawn = 0.0
+
+    def run(self, *arguments: Any) -> Any:
+        """Watch to the end, and clear the line."""
+        try:
+            return super().run(*arguments)
+        finally:
+            if self._terminal:
+                tell("\r\x1b[2K")
+
+    def on_tick(self, t: float) -> None:
+        """Redraw the line a few times a second."""
+        if self._terminal and time.monotonic() - self._drawn > 0.25:
+            self._drawn = time.monotonic()
+            step = self.examination.timeline.furthest
+            tell(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")
