@@ -176,13 +176,13 @@ def _attention(config: ModelConfig, settings: Settings) -> Page:
 def _block_size(config: ModelConfig, settings: Settings, mla: bool) -> int:
     """Tokens in a block. The default of CUDA backends is 16; of the CPU build 128, before 0.12 16.
 
-    The CPU build takes 16 for MLA from 0.28 on, whatever the command says, unless it has AMX (from 0.30).
+    The CPU build takes 16 for MLA, whatever the command says, unless it has AMX.
     For MLA on CUDA the backend decides, by the GPU: 64 (FlashMLA, Hopper) is what is counted here.
     """
     release = settings.release
-    if settings.platform == "cpu" and mla and release.counts_steps_in_flight:
-        if not (release.state_checkpoints and "amx_tile" in settings.cpu_flags):
-            return 16
+    amx = release.cpu_mla == "amx" and "amx_tile" in settings.cpu_flags
+    if settings.platform == "cpu" and mla and release.cpu_mla != "none" and not amx:
+        return 16
     if settings.block_size:
         return settings.block_size
     if settings.platform == "cpu":

@@ -31,6 +31,7 @@ class Settings:
     platform: Platform = "cuda"
     tp: int = 1
     pp: int = 1
+    dp: int = 1
     expert_parallel: bool = False
     max_len: int | None = None
     block_size: int | None = None
@@ -109,8 +110,8 @@ class Release:
     @property
     def group_slack(self) -> float:
         """Kinds of layers whose counts differ by less than this factor are padded to the larger count
-        instead of being cut into groups of the smaller one: from 0.12 1.25, from 0.17 1.5."""
-        return 1.5 if self._from("0.17") else 1.25 if self._from("0.12") else 0.0
+        instead of being cut into groups of the smaller one: from 0.12 1.25, from 0.18 1.5."""
+        return 1.5 if self._from("0.18") else 1.25 if self._from("0.12") else 0.0
 
     @property
     def scales_blocks(self) -> bool:
@@ -124,23 +125,23 @@ class Release:
 
     @property
     def keeps_null_block(self) -> bool:
-        """From 0.30 the check of the longest length leaves out the block that the pool holds back."""
-        return self._from("0.30")
+        """From 0.29 the check of the longest length leaves out the block that the pool holds back."""
+        return self._from("0.29")
 
     @property
     def counts_steps_in_flight(self) -> bool:
-        """From 0.28 windows reserve room for the batches of all steps in flight, not of one."""
-        return self._from("0.28")
+        """From 0.26 windows reserve room for the batches of all steps in flight, not of one."""
+        return self._from("0.26")
 
     @property
     def state_checkpoints(self) -> bool:
-        """From 0.30 Mamba-2 layers keep one more state per request for the prefix cache."""
-        return self._from("0.30")
+        """From 0.29 Mamba-2 layers keep one more state per request for the prefix cache."""
+        return self._from("0.29")
 
     @property
     def states_cached(self) -> bool:
-        """From 0.28 hybrid models have the prefix cache on by default, with states aligned to blocks."""
-        return self._from("0.28")
+        """From 0.26 hybrid models have the prefix cache on by default, with states aligned to blocks."""
+        return self._from("0.26")
 
     @property
     def aligns_to_block(self) -> bool:
@@ -151,3 +152,23 @@ class Release:
     def wide_nemotron(self) -> bool:
         """From 0.13 the states of Nemotron-H are kept in float32 (vllm/model_executor/models/config.py)."""
         return self._from("0.13")
+
+    @property
+    def fixed_cpu_space(self) -> bool:
+        """Before 0.13 the CPU build takes 4 GiB when VLLM_CPU_KVCACHE_SPACE is not set, then a share of the memory."""
+        return not self._from("0.13")
+
+    @property
+    def cpu_mla(self) -> Literal["none", "reference", "amx"]:
+        """From 0.28 the CPU build runs MLA, with blocks of 16 tokens only; from 0.29 with AMX any block."""
+        return "amx" if self._from("0.29") else "reference" if self._from("0.28") else "none"
+
+    @property
+    def wide_cpu_states(self) -> bool:
+        """From 0.26 the CPU build on AVX512-BF16 keeps recurrent states in float32 (vllm/platforms/cpu.py)."""
+        return self._from("0.26")
+
+    @property
+    def huge_batch(self) -> bool:
+        """From 0.28 cards of 160 GiB and more take batches of 16384 tokens."""
+        return self._from("0.28")

@@ -48,11 +48,14 @@ def state_bytes(state: State, config: ModelConfig, settings: Settings, model_byt
 
 
 def _widened(config: ModelConfig, settings: Settings) -> bool:
-    """From 0.30 the CPU build on AVX512-BF16 keeps states in float32 (vllm/platforms/cpu.py), but for an explicit
-    16-bit type of a model whose layers are listed by type."""
-    if settings.platform != "cpu" or "avx512_bf16" not in settings.cpu_flags or not settings.release.state_checkpoints:
+    """From 0.26 the CPU build with AMX (from 0.29: with AVX512-BF16) keeps states in float32
+    (vllm/platforms/cpu.py), but from 0.29 for an explicit 16-bit type of a model whose layers are listed by type."""
+    release = settings.release
+    needs = "avx512_bf16" if release.cpu_mla == "amx" else "amx_tile"
+    if settings.platform != "cpu" or needs not in settings.cpu_flags or not release.wide_cpu_states:
         return False
-    return settings.state_dtype == "auto" or not isinstance(config.text.get("layer_types"), list)
+    listed = release.cpu_mla == "amx" and isinstance(config.text.get("layer_types"), list)
+    return settings.state_dtype == "auto" or not listed
 
 
 def _cut(number: int, tp: int, what: str, config: ModelConfig) -> int:
