@@ -88,7 +88,7 @@ def _cached(name: str, environ: Mapping[str, str], revision: str | None) -> Path
 def read_model(folder: Path, name: str = "") -> ModelFiles:
     """Read the configuration and the headers of a model's files; UserError for what cannot be read or lies."""
     where = str(folder / "config.json")
-    config = parse_config(_json(folder / "config.json", _no_config(folder)), where)
+    config = parse_config(_with_quantization(_json(folder / "config.json", _no_config(folder)), folder), where)
     names, problems, stated = _shard_names(folder)
     tensors: dict[str, Tensor] = {}
     size = 0
@@ -109,6 +109,14 @@ def read_model(folder: Path, name: str = "") -> ModelFiles:
         shards=len(names),
         problems=tuple(problems),
     )
+
+
+def _with_quantization(data: Any, folder: Path) -> Any:
+    """ModelOpt wrote the quantisation into a file of its own."""
+    beside = folder / "hf_quant_config.json"
+    if isinstance(data, dict) and "quantization_config" not in data and beside.is_file():
+        return {**data, "quantization_config": {"quant_method": "modelopt", "modelopt": _json(beside)}}
+    return data
 
 
 def _no_config(folder: Path) -> UserError:
