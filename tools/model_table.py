@@ -24,9 +24,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from vdoctor.budget.blueprint import blueprint
-from vdoctor.budget.config import parse_config
-from vdoctor.errors import UserError
+from vdoctor.budget.blueprint import blueprint  # noqa: E402
+from vdoctor.budget.config import parse_config  # noqa: E402
+from vdoctor.errors import UserError  # noqa: E402
 
 TARGET = ROOT / "vdoctor" / "data" / "models.json"
 PACKAGE = "aiconfigurator-core==0.12.0"
@@ -51,7 +51,18 @@ SAME = {
 def fetch(folder: Path) -> Path:
     """Download the wheel with pip; nothing of it is run."""
     subprocess.run(
-        [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--dest", str(folder), PACKAGE],
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--only-binary=:all:",
+            "--dest",
+            str(folder),
+            PACKAGE,
+        ],
         check=True,
     )
     return next(folder.glob("*.whl"))

@@ -23,15 +23,18 @@ _HIGHEST_SHARE = 0.95
 _SIZES = (1, 2, 4, 8, 16)
 _FEW_REQUESTS = (64, 16)
 _SMALL_BATCH = 2048
+#: Shorter requests than these are no remedy.
+_SHORTEST = 2048
 
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Flags that were tried together. `key` names the text (report/estimate_words.py)."""
+    """Flags that were tried together. `key` names the text (report/estimate_words.py), `kinds` those of the prices."""
 
     key: str
     flags: dict[str, FlagValue]
     after: Estimate
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +74,50 @@ def _each(found: Estimate, parts: Sequence[Part] | int, gpus: int | None) -> Ite
     half the bytes of the cache, shorter requests, graphs, half the bytes of the weights."""
     settings, config = found.settings, found.config
     for size in _SIZES:
-        if settings.platform == "cuda" and size > settings.tp and gpus is not None and size * settings.pp * settings.dp <= gpus:
+        if (
+            settings.platform == "cuda"
+            and size > settings.tp
+            and gpus is not None
+            and size * settings.pp * settings.dp <= gpus
+        ):
             yield from _tried("tp", {"--tensor-parallel-size": str(size)}, replace(settings, tp=size), config, parts)
     share = settings.utilization if settings.utilization is not None else settings.release.utilization
     fixed = settings.kv_bytes is not None or settings.blocks is not None
     if settings.platform == "cuda" and share < _HIGHEST_SHARE and not fixed:
         yield from _tried(
-            "share", {"--gpu-memory-utilization": str(_HIGHEST_SHARE)}, replace(settings, utilization=_HIGHEST_SHARE), config, parts
+            "share",
+            {"--gpu-memory-utilization": str(_HIGHEST_SHARE)},
+            replace(settings, utilization=_HIGHEST_SHARE),
+            config,
+            parts,
         )
     for requests in _FEW_REQUESTS:
         if requests < found.batch.requests:
-            yield from _tried("seqs", {"--max-num-seqs": str(requests)}, replace(settings, seqs=requests), config, parts)
+            yield from _tried(
+                "seqs", {"--max-num-seqs": str(requests)}, replace(settings, seqs=requests), config, parts
+            )
     if found.batch.tokens > _SMALL_BATCH:
         yield from _tried(
-            "batched", {"--max-num-batched-tokens": str(_SMALL_BATCH)}, replace(settings, batched=_SMALL_BATCH), config, parts
+            "batched",
+            {"--max-num-batched-tokens": str(_SMALL_BATCH)},
+            replace(settings, batched=_SMALL_BATCH),
+            config,
+            parts,
         )
     if settings.kv_dtype == "auto" and kv_element_bytes(config, settings) > 1:
         yield from _tried("fp8", {"--kv-cache-dtype": "fp8"}, replace(settings, kv_dtype="fp8"), config, parts)
     yield from _shorter(found, parts)
     if not settings.eager and settings.platform == "cuda":
         yield from _tried("eager", {"--enforce-eager": True}, replace(settings, eager=True), config, parts)
-    if config.quantization is None and settings.quantization is None and settings.platform == "cuda" and not isinstance(parts, int):
-        yield from _tried("quantization", {"--quantization": "fp8"}, replace(settings, quantization="fp8"), config, parts)
+    if (
+        config.quantization is None
+        and settings.quantization is None
+        and settings.platform == "cuda"
+        and not isinstance(parts, int)
+    ):
+        yield from _tried(
+            "quantization", {"--quantization": "fp8"}, replace(settings, quantization="fp8"), config, parts
+        )
 
 
 def _shorter(found: Estimate, parts: Sequence[Part] | int) -> Iterator[Remedy]:
@@ -110,31 +135,57 @@ def _tried(
 ) -> Iterator[Remedy]:
     """Nothing where the release refuses the change."""
     try:
-        yield Remedy(key, flags, estimate(config, parts, settings))
+        yield Remedy(key, flags, estimate(config, parts, settings), (key,))
     except UserError:
         return
 
 
 def _together(found: Estimate, parts: Sequence[Part] | int, single: Sequence[Remedy]) -> list[Remedy]:
-    """Changes added one by one until it fits; nothing when all of them are not enough."""
+    """Changes added one by one until it fits, then those left out again that are not needed, the costliest first;
+    nothing when all of them are not enough. Of one kind the last change counts."""
+    kinds = {remedy.key: remedy for remedy in single}
+    chosen: list[str] = []
+    enough: Remedy | None = None
+    for key in kinds:
+        chosen.append(key)
+        enough = _combined(found, parts, [kinds[one] for one in chosen])
+        if enough is not None:
+            break
+    if enough is None:
+        return []
+    for key in reversed(chosen[:-1]):
+        fewer = [one for one in chosen if one != key]
+        without = _combined(found, parts, [kinds[one] for one in fewer])
+        if without is not None and _length_of(without) >= _length_of(enough):
+            chosen, enough = fewer, without
+    return [enough]
+
+
+def _length_of(remedy: Remedy) -> int:
+    return remedy.after.length
+
+
+def _combined(found: Estimate, parts: Sequence[Part] | int, remedies: Sequence[Remedy]) -> Remedy | None:
+    """All of these changes in one, if need be with shorter requests; None when that is not enough."""
     settings = found.settings
     flags: dict[str, FlagValue] = {}
-    for remedy in single:
-        changed = remedy.after.settings
-        settings = replace(settings, **{name: getattr(changed, name) for name in _FIELDS[remedy.key]})
+    for remedy in remedies:
+        field = _FIELDS[remedy.key]
+        settings = replace(settings, **{field: getattr(remedy.after.settings, field)})
         flags |= remedy.flags
-        for after in _tried("together", dict(flags), settings, found.config, parts):
-            if after.after.fits:
-                return [after]
-            for short in _shorter(after.after, parts):
-                if short.after.fits:
-                    return [replace(short, key="together", flags=flags | short.flags)]
-    return []
+    for tried in _tried("together", flags, settings, found.config, parts):
+        kinds = tuple(remedy.key for remedy in remedies)
+        if tried.after.fits:
+            return replace(tried, kinds=kinds)
+        for short in _shorter(tried.after, parts):
+            if short.after.fits and short.after.length >= _SHORTEST:
+                return Remedy("together", flags | short.flags, short.after, (*kinds, "length"))
+    return None
 
 
 _FIELDS = {
-    "tp": ("tp",), "share": ("utilization",), "seqs": ("seqs",), "batched": ("batched",), "fp8": ("kv_dtype",),
-    "length": ("max_len",), "eager": ("eager",), "quantization": ("quantization",),
+    "tp": "tp", "share": "utilization", "seqs": "seqs", "batched": "batched", "fp8": "kv_dtype", "length": "max_len",
+    "eager": "eager", "quantization": "quantization",
 }  # fmt: skip
 
 

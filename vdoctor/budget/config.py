@@ -112,7 +112,9 @@ def _number(text: Mapping[str, Any], names: Sequence[str], where: str, default: 
             value = max(value)
         whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not whole or value != int(value) or not 0 <= value <= _LARGEST:
-            raise UserError(f"{where}: {name} is {str(value)[:60]}, not a count", "take config.json from the model again")
+            raise UserError(
+                f"{where}: {name} is {str(value)[:60]}, not a count", "take config.json from the model again"
+            )
         return int(value)
     if default is not None:
         return default
@@ -135,7 +137,9 @@ def _head_dim(text: Mapping[str, Any], hidden: int, heads: int, name: str) -> in
     if given:
         return given
     if heads and hidden < heads:
-        raise UserError(f"{name}: hidden_size {hidden} is smaller than {heads} heads", "take config.json from the model again")
+        raise UserError(
+            f"{name}: hidden_size {hidden} is smaller than {heads} heads", "take config.json from the model again"
+        )
     return hidden // heads if heads else 0
 
 

@@ -103,7 +103,9 @@ def pool_of(config: ModelConfig, settings: Settings) -> Pool:
     groups = group_pages([page for page in pages if page is not None], settings)
     named = tuple(replace(group, layers=tuple(index[at] for at in group.layers)) for group in groups)
     if config.layers < settings.pp:
-        raise UserError(f"{config.name}: {config.layers} layers on {settings.pp} stages", "take a smaller --pipeline-parallel-size")
+        raise UserError(
+            f"{config.name}: {config.layers} layers on {settings.pp} stages", "take a smaller --pipeline-parallel-size"
+        )
     stages = stages_of(config.layers, settings.pp)
     # A layer with attention and a state has its second cache behind all layers.
     both = tuple(frozenset(stage | {at + config.layers for at in stage}) for stage in stages)
@@ -131,7 +133,7 @@ def _given(settings: Settings) -> int | None:
 def _rank(at: int, pool: Pool, config: ModelConfig, settings: Settings, weights: Weights, batch: Batch) -> Rank:
     stage = at // settings.tp
     activation = activation_range(config, settings, batch)
-    graphs, other = graph_range(config, settings), other_range(settings)
+    graphs, other = graph_range(config, settings, batch), other_range(settings)
     low, high = _rest(settings, weights.stages[stage], activation, graphs, other)
     return Rank(
         rank=at,
@@ -184,25 +186,32 @@ def _needed(pool: Pool, length: int) -> int:
     return max((blocks * pool.block_bytes(stage) for stage in range(len(pool.stages))), default=0)
 
 
-def _fits(
-    pool: Pool, ranks: Sequence[Rank], settings: Settings, length: int, blocks: tuple[int, int]
-) -> bool | None:
+def _fits(pool: Pool, ranks: Sequence[Rank], settings: Settings, length: int, blocks: tuple[int, int]) -> bool | None:
     """Whether one request of the wanted length fits, and everything on the card."""
     if settings.max_len == -1:
         length = 1
     verdicts = [not pool.groups or pool.needed_blocks(length) <= count for count in blocks]
-    if settings.gpu_bytes and _given(settings) is not None and settings.platform == "cuda":
-        for end, at in ((1, 0), (0, 1)):
-            full = [r.weights + r.kv_cache + r.activation[end] + r.graphs[end] + r.other[end] for r in ranks]
-            verdicts[at] = verdicts[at] and max(full) <= settings.gpu_bytes
+    if settings.gpu_bytes and settings.platform == "cuda":
+        for at, end in enumerate((1, 0)):
+            full = max(_all_of(rank, end) for rank in ranks)
+            verdicts[at] = verdicts[at] and full <= settings.gpu_bytes
     if verdicts[0]:
         return True
     return None if verdicts[1] else False
 
 
+def _all_of(rank: Rank, end: int) -> int:
+    """All that a rank will hold at the high (1) or low (0) end. A release that does not count graphs puts them on
+    top of the utilisation: a high share then ends in "out of memory" while graphs are captured."""
+    cache = rank.kv_range[1 - end]
+    return rank.weights + cache + rank.activation[end] + rank.graphs[end] + rank.other[end]
+
+
 def _doubts(config: ModelConfig, settings: Settings) -> list[str]:
     """Keys of the texts that say what is less sure (report/estimate_words.py)."""
     doubts = []
+    if settings.max_len is not None and settings.max_len > config.max_len:
+        doubts.append("too_long")
     if config.type not in KNOWN:
         doubts.append("architecture")
     if any(key in config.raw for key in ("vision_config", "audio_config", "thinker_config")):
@@ -218,8 +227,56 @@ def _doubts(config: ModelConfig, settings: Settings) -> list[str]:
 
 #: Model types whose cache and weights are counted by rules checked against vLLM itself, or built like one of them.
 KNOWN = frozenset(
-    "llama mistral qwen2 qwen3 qwen2_moe qwen3_moe mixtral phi phi3 gemma gemma2 gemma3 gemma3_text gpt2 opt granite"
-    " granitemoe granitemoehybrid falcon_h1 jamba nemotron_h nemotron qwen3_next deepseek_v2 deepseek_v3 kimi_k2 gpt_oss"
-    " olmo olmo2 stablelm starcoder2 internlm2 glm glm4 baichuan bloom gpt_neox falcon mpt gpt_bigcode cohere cohere2"
-    " exaone exaone4 minicpm seed_oss mistral3 smollm3 yi qwen".split()
+    [
+        "llama",
+        "mistral",
+        "qwen2",
+        "qwen3",
+        "qwen2_moe",
+        "qwen3_moe",
+        "mixtral",
+        "phi",
+        "phi3",
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "gemma3_text",
+        "gpt2",
+        "opt",
+        "granite",
+        "granitemoe",
+        "granitemoehybrid",
+        "falcon_h1",
+        "jamba",
+        "nemotron_h",
+        "nemotron",
+        "qwen3_next",
+        "deepseek_v2",
+        "deepseek_v3",
+        "kimi_k2",
+        "gpt_oss",
+        "olmo",
+        "olmo2",
+        "stablelm",
+        "starcoder2",
+        "internlm2",
+        "glm",
+        "glm4",
+        "baichuan",
+        "bloom",
+        "gpt_neox",
+        "falcon",
+        "mpt",
+        "gpt_bigcode",
+        "cohere",
+        "cohere2",
+        "exaone",
+        "exaone4",
+        "minicpm",
+        "seed_oss",
+        "mistral3",
+        "smollm3",
+        "yi",
+        "qwen",
+    ]
 )

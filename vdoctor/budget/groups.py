@@ -57,11 +57,7 @@ class Pool:
         """Blocks for the bytes of each stage: the poorest rank decides."""
         if self.settings.blocks is not None:
             return self.settings.blocks
-        counts = [
-            budget // bytes_
-            for stage, budget in enumerate(budgets)
-            if (bytes_ := self.block_bytes(stage))
-        ]
+        counts = [budget // bytes_ for stage, budget in enumerate(budgets) if (bytes_ := self.block_bytes(stage))]
         return max(min(counts, default=0), 0)
 
     def tokens(self, blocks: int, length: int) -> int:

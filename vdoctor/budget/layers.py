@@ -32,7 +32,9 @@ def check_heads(config: ModelConfig, settings: Settings) -> None:
     tp, heads, kv_heads = settings.tp, config.heads, config.kv_heads
     if not heads or (heads % tp == 0 and (kv_heads % tp == 0 or tp % kv_heads == 0)):
         return
-    fits = [size for size in range(1, heads + 1) if heads % size == 0 and (kv_heads % size == 0 or size % kv_heads == 0)]
+    fits = [
+        size for size in range(1, heads + 1) if heads % size == 0 and (kv_heads % size == 0 or size % kv_heads == 0)
+    ]
     raise UserError(
         f"{config.name}: {heads} heads ({kv_heads} KV heads) cannot be shared by {tp} GPUs",
         f"take --tensor-parallel-size {', '.join(map(str, fits[:10]))}",
@@ -53,7 +55,8 @@ def kv_element_bytes(config: ModelConfig, settings: Settings) -> int:
     width = _KV_BYTES.get(settings.kv_dtype)
     if width is None:
         raise UserError(
-            f"--kv-cache-dtype {settings.kv_dtype}: vdoctor does not know its layout", f"it counts {', '.join(sorted(_KV_BYTES))}"
+            f"--kv-cache-dtype {settings.kv_dtype}: vdoctor does not know its layout",
+            f"it counts {', '.join(sorted(_KV_BYTES))}",
         )
     return width
 
@@ -116,7 +119,9 @@ def _named(name: str, config: ModelConfig) -> str | None:
             return kind
     if name in _NOTHING:
         return None
-    raise UserError(f"{config.name}: layers of type {name[:40]!r} are not known to vdoctor", "only vLLM itself can count this model")
+    raise UserError(
+        f"{config.name}: layers of type {name[:40]!r} are not known to vdoctor", "only vLLM itself can count this model"
+    )
 
 
 def _unlisted(config: ModelConfig) -> list[Any]:
@@ -138,10 +143,12 @@ def _unlisted(config: ModelConfig) -> list[Any]:
         return ["full" if (at + 1) % max(every, 1) == 0 else "chunk" for at in range(count)]
     if not _window(config):
         return ["full"] * count
-    period = _PERIODS.get(config.type)
-    if period is None:
+    if config.type not in _PERIODS:
         return ["window"] * count
-    period = number("sliding_window_pattern", "_sliding_window_pattern", default=period) if config.type != "gemma2" else 2
+    period = _PERIODS[config.type]
+    period = (
+        number("sliding_window_pattern", "_sliding_window_pattern", default=period) if config.type != "gemma2" else 2
+    )
     return ["full" if (at + 1) % max(period, 1) == 0 else "window" for at in range(count)]
 
 
@@ -168,7 +175,9 @@ def _attention(config: ModelConfig, settings: Settings) -> Page:
         bytes_ = _DS_MLA_BYTES if settings.kv_dtype == "fp8_ds_mla" else latent * width
         return Page("mla", bytes_, _block_size(config, settings, mla=True), geometry=(1, latent))
     kv_heads = max(1, config.kv_heads // settings.tp)
-    wide = config.number("v_head_dim", default=config.head_dim) if config.type in ("mimo_v2_flash",) else config.head_dim
+    wide = (
+        config.number("v_head_dim", default=config.head_dim) if config.type in ("mimo_v2_flash",) else config.head_dim
+    )
     bytes_ = kv_heads * (config.head_dim + wide) * width
     return Page("full", bytes_, _block_size(config, settings, mla=False), geometry=(kv_heads, config.head_dim))
 

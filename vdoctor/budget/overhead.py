@@ -22,10 +22,14 @@ _BUFFERS_HIGH = 1.8
 _CONTEXT = (0.05, 0.6)
 #: NCCL channels, custom all-reduce buffers and their IPC mappings, a rank of several.
 _COLLECTIVES = (0.3, 1.4)
-#: Captured graphs: 0.17 to 1.4 GiB are printed; more than 60 layers captured both ways take more.
+#: Captured graphs: 0.17 to 1.4 GiB are printed for batches up to 512; fewer sizes take less, more layers more.
 _GRAPHS = (0.1, 1.5)
-_GRAPHS_DEEP = (0.3, 3.0)
-_DEEP = 60
+_GRAPHS_DEEP = (0.2, 2.5)
+_DEEP = 64
+#: vLLM captures batches up to twice --max-num-seqs, at most 512 (vllm/config/vllm.py).
+_LARGEST_GRAPH = 512
+#: A worker of the CPU build without weights: 0.7 GiB were measured.
+_CPU_PROCESS = (0.5, 1.5)
 
 
 def activation_range(config: ModelConfig, settings: Settings, batch: Batch) -> Range:
@@ -50,19 +54,18 @@ def _widest(config: ModelConfig, settings: Settings) -> int:
     return max(3 * inner // tp, attention, routed)
 
 
-def graph_range(config: ModelConfig, settings: Settings) -> Range:
+def graph_range(config: ModelConfig, settings: Settings, batch: Batch) -> Range:
     """CUDA graphs; none with --enforce-eager and on the CPU."""
     if settings.eager or settings.platform == "cpu":
         return (0, 0)
     low, high = _GRAPHS_DEEP if config.layers > _DEEP else _GRAPHS
-    return int(low * GIB), int(high * GIB)
+    sizes = min(1.0, 2 * batch.requests / _LARGEST_GRAPH)
+    return int(low * GIB), int(high * GIB * (0.25 + 0.75 * sizes))
 
 
 def other_range(settings: Settings) -> Range:
-    """CUDA context and the buffers of collectives."""
-    if settings.platform == "cpu":
-        return (0, 0)
-    low, high = _CONTEXT
-    if settings.world > 1:
+    """CUDA context and the buffers of collectives; for the CPU what the process holds besides weights."""
+    low, high = _CPU_PROCESS if settings.platform == "cpu" else _CONTEXT
+    if settings.world > 1 and settings.platform == "cuda":
         low, high = low + _COLLECTIVES[0], high + _COLLECTIVES[1]
     return int(low * GIB), int(high * GIB)

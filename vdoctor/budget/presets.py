@@ -14,6 +14,9 @@ from vdoctor.errors import UserError
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import FlagValue
 
+#: Tokens below which a length is of little use.
+_USEFUL = 8192
+
 
 class Preset(NamedTuple):
     """A machine: GPUs, GiB that CUDA reports for each, and what it lacks."""
@@ -70,16 +73,20 @@ def preset_settings(preset: Preset, base: Settings) -> Settings:
 def plan(
     preset: Preset, config: ModelConfig, parts: Sequence[Part] | int, base: Settings, options: OptionTable
 ) -> Plan:
-    """The fewest GPUs on which the longest requests fit for certain; else all of them and what fits."""
+    """The fewest GPUs on which the longest requests fit for certain, else all of them and the length that fits;
+    the cache in fp8 only where less than a useful length fits without."""
     settings = preset_settings(preset, base)
     tried = [after for size in _sizes(preset, base) for after in _tried(config, parts, replace(settings, tp=size))]
     if not tried:
         raise UserError(f"{config.name}: its heads cannot be shared by {preset.gpus} GPUs", "take another preset")
     best = next((after for after in tried if after.fits), tried[-1])
-    if best.fits is not True and base.kv_dtype == "auto":
+    if best.fits is not True and base.kv_dtype == "auto" and best.longest_range[0] < min(_USEFUL, best.length):
         best = next((after for after in _tried(config, parts, replace(best.settings, kv_dtype="fp8"))), best)
     if best.fits is not True and base.max_len is None:
         best = _shortened(best, parts)
+    copies = preset.gpus // best.settings.tp
+    if copies > 1 and base.dp == 1 and options.exists("--data-parallel-size", base.version):
+        best = next((after for after in _tried(config, parts, replace(best.settings, dp=copies)) if after.fits), best)
     choices = [choice for choice in _choices(preset, best) if options.exists(choice.name, base.version)]
     return Plan(preset, tuple(choices), tuple(_variables(preset, best)), best)
 
@@ -108,7 +115,9 @@ def _choices(preset: Preset, after: Estimate) -> Iterator[Choice]:
     settings = after.settings
     if settings.tp > 1:
         yield Choice("--tensor-parallel-size", str(settings.tp), "tp")
-    if settings.tp > 1 and after.config.experts and preset.gpus >= 8:
+    if settings.dp > 1:
+        yield Choice("--data-parallel-size", str(settings.dp), "dp")
+    if settings.tp * settings.dp > 1 and after.config.experts and preset.gpus >= 8:
         yield Choice("--enable-expert-parallel", True, "ep")
     if "no_nvlink" in preset.traits and settings.tp > 1:
         yield Choice("--disable-custom-all-reduce", True, "custom_all_reduce")

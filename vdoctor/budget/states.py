@@ -61,7 +61,8 @@ def _widened(config: ModelConfig, settings: Settings) -> bool:
 def _cut(number: int, tp: int, what: str, config: ModelConfig) -> int:
     if number % tp:
         raise UserError(
-            f"{config.name}: {number} {what} cannot be shared by {tp} ranks", "take a --tensor-parallel-size that divides it"
+            f"{config.name}: {number} {what} cannot be shared by {tp} ranks",
+            "take a --tensor-parallel-size that divides it",
         )
     return number // tp
 

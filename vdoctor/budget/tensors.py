@@ -40,7 +40,9 @@ def header_length(first: bytes, size: int, where: str) -> int:
         raise UserError(f"{where}: {size} bytes, too short for a safetensors file", _AGAIN)
     length = int.from_bytes(first[:8], "little")
     if length > MAX_HEADER or length < 2:
-        raise UserError(f"{where}: a header of {length} bytes cannot be", "this is no safetensors file, or it is damaged")
+        raise UserError(
+            f"{where}: a header of {length} bytes cannot be", "this is no safetensors file, or it is damaged"
+        )
     if 8 + length > size:
         raise UserError(f"{where}: the header says {length} bytes, the file ends after {size}", _AGAIN)
     return length
@@ -79,9 +81,11 @@ def _tensor(name: str, entry: object, where: str) -> tuple[Tensor, int]:
     bits = BITS.get(dtype) if isinstance(dtype, str) else None
     if bits is None:
         raise UserError(f"{where}: {name[:80]} has the unknown type {str(dtype)[:40]}", "a newer vdoctor may know it")
-    if not _counts(shape) or not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:  # type: ignore[arg-type]
+    if not _counts(shape) or not _counts(offsets):
         raise UserError(f"{where}: {name[:80]} has an impossible shape or place", _AGAIN)
     assert isinstance(shape, list) and isinstance(offsets, list)
+    if len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise UserError(f"{where}: {name[:80]} has an impossible place", _AGAIN)
     expected = math.prod(shape) * bits
     if expected != (offsets[1] - offsets[0]) * 8:
         raise UserError(

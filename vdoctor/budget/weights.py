@@ -43,7 +43,13 @@ _FLOATS = ("F16", "BF16", "F32", "F64")
 #: Six scalars of float32 that each attention layer holds (k, v, q and probability scale, and two more).
 _LAYER_SCALARS = 24
 #: Bits of an element after --quantization quantised the layers of a plain checkpoint at start, with its scales.
-_ONLINE_BITS = {"fp8": 8.0, "fp8_per_tensor": 8.0, "fp8_per_block": 8.01, "bitsandbytes": 4.5, "int8_per_channel_weight_only": 8.0}
+_ONLINE_BITS = {
+    "fp8": 8.0,
+    "fp8_per_tensor": 8.0,
+    "fp8_per_block": 8.01,
+    "bitsandbytes": 4.5,
+    "int8_per_channel_weight_only": 8.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +98,9 @@ def rank_weights(parts: Iterable[Part], config: ModelConfig, settings: Settings)
                     sizes[stage] += size * count
     extra = _made_at_start(config, settings)
     scalars = [_LAYER_SCALARS * count for count in _layer_counts(ends)]
-    return Weights(tuple(round(size) + extra + scalar for size, scalar in zip(sizes, scalars, strict=True)), tuple(guessed[:5]))
+    return Weights(
+        tuple(round(size) + extra + scalar for size, scalar in zip(sizes, scalars, strict=True)), tuple(guessed[:5])
+    )
 
 
 def _stage_ends(layers: int, pp: int) -> list[int]:
@@ -173,7 +181,10 @@ def _parts(tensor: Tensor, config: ModelConfig, settings: Settings, guessed: lis
         # Experts are cut, or dealt out whole with expert parallelism: as many bytes, over all replicas.
         return tp * settings.dp
     flat = len(tensor.shape) < 2 or tensor.elements == 1
-    if name.endswith(("kv_a_proj_with_mqa.weight", "q_a_proj.weight")) or "norm" in name.rpartition(".")[0].rpartition(".")[2]:
+    if (
+        name.endswith(("kv_a_proj_with_mqa.weight", "q_a_proj.weight"))
+        or "norm" in name.rpartition(".")[0].rpartition(".")[2]
+    ):
         return 1
     if _KV.search(name):
         return min(tp, config.kv_heads or tp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -121,12 +121,18 @@ def _with_quantization(data: Any, folder: Path) -> Any:
 
 def _no_config(folder: Path) -> UserError:
     if any(folder.glob("*.gguf")):
-        return UserError(f"{folder}: GGUF files only", "vdoctor reads config.json and safetensors; give the folder of the original model")
+        return UserError(
+            f"{folder}: GGUF files only",
+            "vdoctor reads config.json and safetensors; give the folder of the original model",
+        )
     if any(folder.glob("adapter_config.json")):
         return UserError(f"{folder}: an adapter, not a model", "give the base model: adapter_config.json names it")
     if any(folder.glob("model_index.json")):
         return UserError(f"{folder}: a diffusion pipeline", "vdoctor counts language models")
-    return UserError(f"{folder}: not a model folder, config.json is not there", "give the folder that holds config.json and the weights")
+    return UserError(
+        f"{folder}: not a model folder, config.json is not there",
+        "give the folder that holds config.json and the weights",
+    )
 
 
 def _json(path: Path, missing: UserError | None = None) -> Any:
@@ -170,7 +176,10 @@ def _shard_names(folder: Path) -> tuple[list[str], list[Problem], int | None]:
     if len(there) < len(names):
         gone = [name for name in names if name not in there]
         problems.append(
-            Problem(f"missing: {len(gone)} of {len(names)} weight files, first {gone[0]}", "finish the download of the model")
+            Problem(
+                f"missing: {len(gone)} of {len(names)} weight files, first {gone[0]}",
+                "finish the download of the model",
+            )
         )
     return there, problems, stated
 
@@ -182,7 +191,9 @@ def _read_header(path: Path) -> list[Tensor]:
         with path.open("rb") as file:
             first = file.read(8)
             if first and _LFS.startswith(first):
-                raise UserError(f"{path}: a Git LFS pointer, the file itself was not fetched", f"git -C {path.parent} lfs pull")
+                raise UserError(
+                    f"{path}: a Git LFS pointer, the file itself was not fetched", f"git -C {path.parent} lfs pull"
+                )
             header = file.read(header_length(first, size, str(path)))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "vdoctor must be able to read the model") from None
@@ -195,11 +206,7 @@ def _unlisted(folder: Path, tensors: Mapping[str, Tensor]) -> list[Problem]:
     if not tensors or not index.is_file():
         return []
     names = _json(index).get("weight_map", {})
-    lost = [name for name in _first(names, tensors)]
-    if not lost:
+    lost = next((name for name in names if name not in tensors), None)
+    if lost is None:
         return []
-    return [Problem(f"the index names {lost[0][:80]}, no file holds it", "take index and weight files from the same revision")]
-
-
-def _first(names: Mapping[str, str], tensors: Mapping[str, Tensor]) -> Iterator[str]:
-    return (name for name in names if name not in tensors)
+    return [Problem(f"the index names {lost[:80]}, no file holds it", "take index and weight files from one revision")]
