@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import sys
+from pathlib import Path
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,8 @@ os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# Workers are spawned: they find the counting worker beside this file.
+os.environ["PYTHONPATH"] = str(Path(__file__).parent)
 
 
 def tensors_of(model: Any) -> Iterator[Any]:
@@ -41,50 +44,37 @@ def held_bytes(model: Any, but: set[int]) -> int:
     return sum(sizes.values())
 
 
-def watch_loading(loaded: list[int]) -> None:
-    """Note what each model holds when its files are in: the CPU build packs and frees weights after that."""
-    from vllm.model_executor.model_loader import base_loader
-
-    process = getattr(base_loader, "_process", base_loader.process_weights_after_loading)
-
-    def note(model: Any, *args: Any, **options: Any) -> Any:
-        loaded.append(held_bytes(model, set()))
-        return process(model, *args, **options)
-
-    base_loader._process, base_loader.process_weights_after_loading = process, note
-
-
 def measure(case: dict[str, Any]) -> dict[str, Any]:
     """Start one engine, read its figures, end it."""
     from vllm import LLM
     from vllm.v1.core.kv_cache_utils import get_kv_cache_capacity
 
-    loaded: list[int] = []
-    watch_loading(loaded)
-
     options = {"enforce_eager": True, "skip_tokenizer_init": True, "disable_log_stats": True} | case["options"]
-    llm = LLM(model=case["model"], **options)
+    llm = LLM(model=case["model"], worker_cls="counting_worker.CountingWorker", **options)
     try:
         core = llm.llm_engine.engine_core.engine_core
         config = core.vllm_config
-        cache = config.cache_config
         kv = core.scheduler.kv_cache_manager.kv_cache_config
         tokens, concurrency = get_kv_cache_capacity(config, kv)
         return {
             "name": case["name"],
             "tokens": tokens,
-            "printed_tokens": cache.kv_cache_size_tokens,
+            "printed_tokens": config.cache_config.kv_cache_size_tokens,
             "concurrency": concurrency,
             "blocks": kv.num_blocks,
-            "block_size": cache.block_size,
-            "weights_bytes": loaded[0],
-            "budget": cache.kv_cache_memory_bytes,
+            "block_size": config.cache_config.block_size,
+            "weights_bytes": llm.collective_rpc("tell_held"),
             "batched": config.scheduler_config.max_num_batched_tokens,
-            "groups": [[type(group.kv_cache_spec).__name__, len(group.layer_names), group.kv_cache_spec.block_size,
-                        group.kv_cache_spec.page_size_bytes] for group in kv.kv_cache_groups],
-        }  # fmt: skip
+        }
     finally:
+        if config_is_parallel(options):
+            llm.llm_engine.engine_core.shutdown()
         del llm
+
+
+def config_is_parallel(options: dict[str, Any]) -> bool:
+    """Whether workers are processes of their own, that must be ended."""
+    return any(options.get(name, 1) > 1 for name in ("tensor_parallel_size", "pipeline_parallel_size"))
 
 
 def clean_up() -> None:
