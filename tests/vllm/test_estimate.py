@@ -86,7 +86,9 @@ def truth(real: RealVllm, kinds: dict[str, str]) -> dict[str, dict[str, Any]]:
     for case in CASES:
         parallel = any("parallel" in key for key in case.options)
         env = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"} if parallel else {}
-        lines.append(json.dumps({"name": case.name, "model": kinds[case.model], "options": options_of(case), "env": env}))
+        lines.append(
+            json.dumps({"name": case.name, "model": kinds[case.model], "options": options_of(case), "env": env})
+        )
     done = subprocess.run(
         [real.python, str(TRUTH)],
         input="\n".join(lines),
@@ -135,7 +137,12 @@ def test_server_prints_the_number(real: RealVllm, kinds: dict[str, str], tmp_pat
     """A server as users start it, estimated from its own start command."""
     command = [real.vllm, "serve", kinds["gemma3"], "--port", str(free_port()), "--max-model-len", "1500",
                "--enforce-eager", "--skip-tokenizer-init"]  # fmt: skip
-    env = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_CACHE_ROOT": real.cache}
+    env = {
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_CACHE_ROOT": real.cache,
+    }
     log = tmp_path / "log.txt"
     with log.open("wb") as out:
         server = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ | env, start_new_session=True)

@@ -89,7 +89,7 @@ def read_model(folder: Path, name: str = "") -> ModelFiles:
     """Read the configuration and the headers of a model's files; UserError for what cannot be read or lies."""
     where = str(folder / "config.json")
     config = parse_config(_with_quantization(_json(folder / "config.json", _no_config(folder)), folder), where)
-    names, problems, stated = _shard_names(folder)
+    names, expected, problems, stated = _shard_names(folder)
     tensors: dict[str, Tensor] = {}
     size = 0
     for shard in names:
@@ -97,10 +97,11 @@ def read_model(folder: Path, name: str = "") -> ModelFiles:
         size += path.stat().st_size
         for tensor in _read_header(path):
             tensors.setdefault(tensor.name, tensor)
-    problems += _unlisted(folder, tensors)
+    if not problems:
+        problems = _unlisted(folder, tensors)
     if not tensors:
         size = stated or sum(path.stat().st_size for pattern in _BIN for path in folder.glob(pattern))
-    complete = bool(tensors) and not any(problem.what.startswith("missing:") for problem in problems)
+    complete = bool(tensors) and len(names) == expected
     return ModelFiles(
         where=name or str(folder),
         config=config,
@@ -154,13 +155,13 @@ def _json(path: Path, missing: UserError | None = None) -> Any:
         raise UserError(f"{path}: broken JSON: {reason}", "take the file from the model again") from None
 
 
-def _shard_names(folder: Path) -> tuple[list[str], list[Problem], int | None]:
-    """Weight files to read, problems, and the size that the index states."""
+def _shard_names(folder: Path) -> tuple[list[str], int, list[Problem], int | None]:
+    """Weight files to read, how many there should be, problems, and the size that the index states."""
     index = folder / _INDEX
     if not index.is_file():
         names = sorted(path.name for path in folder.glob("*.safetensors"))
         plain = [name for name in names if not name.startswith(_SECOND_COPY)]
-        return plain or names, [], None
+        return plain or names, len(plain or names), [], None
     data = _json(index)
     shards = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(shards, dict) or not all(isinstance(one, str) for one in shards.values()):
@@ -181,7 +182,7 @@ def _shard_names(folder: Path) -> tuple[list[str], list[Problem], int | None]:
                 "finish the download of the model",
             )
         )
-    return there, problems, stated
+    return there, len(names), problems, stated
 
 
 def _read_header(path: Path) -> list[Tensor]:
