@@ -177,7 +177,13 @@ def _dtype(text: Mapping[str, Any]) -> str | None:
 _TIED_BY_DEFAULT = ("gemma", "gpt2", "opt", "bloom", "falcon", "cohere", "phi3small", "gpt_bigcode", "lfm2")
 
 
+#: vLLM ties these whatever config.json says (vllm/model_executor/models/lfm2.py).
+_ALWAYS_TIED = ("lfm2", "lfm2_moe")
+
+
 def _tied(data: Mapping[str, Any], text: Mapping[str, Any], kind: object) -> bool:
+    if kind in _ALWAYS_TIED:
+        return True
     for part in (text, data):
         value = part.get("tie_word_embeddings", part.get("tie_embedding"))
         if isinstance(value, bool):
