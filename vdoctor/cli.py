@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from vdoctor import __version__
+from vdoctor.commands.estimate_options import estimate_options
 from vdoctor.commands.options import confirming
 from vdoctor.commands.rules_group import rules_group
 from vdoctor.errors import UserError
@@ -261,6 +262,21 @@ def explain(rule_id: str, lang: str | None, rules: tuple[Path, ...]) -> int:
 
 
 main_group.add_command(rules_group)
+
+
+@main_group.command()
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="MODEL | -- COMMAND...")
+@estimate_options
+def estimate(words: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """The GPU memory budget: weights, KV cache, the rest; what fits, and what makes it fit.
+
+    MODEL is a folder, a repository in the Hugging Face cache, or the name of a well-known model. Behind --
+    stands a start command: vdoctor estimate -- vllm serve MODEL ... Exit status: 0 fits, 1 does not or may
+    not, 2 unreadable input. Nothing is downloaded.
+    """
+    from vdoctor.commands.estimate import run
+
+    return run(words, lang=_lang(lang), **options)
 
 
 @main_group.command()

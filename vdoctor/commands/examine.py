@@ -9,7 +9,6 @@ from pathlib import Path
 
 from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.diagnose import Examination
-from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
 from vdoctor.intake.gpu_log import Row, read_rows, with_steady
