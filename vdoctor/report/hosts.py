@@ -9,7 +9,9 @@ from vdoctor.report.places import is_telling
 from vdoctor.report.pseudonyms import Pseudonyms, is_pseudonym
 
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62})"
-_URL_HOST = re.compile(rf"((?:[a-z][a-z0-9+.-]{{0,20}})://(?:[^\s/@'\"<>]{{0,512}}@)?)({_LABEL}(?:\.{_LABEL}){{0,10}})(?=[:/\s'\"?#,;)\]}}>]|$)")
+_URL_HOST = re.compile(
+    rf"((?:[a-z][a-z0-9+.-]{{0,20}})://(?:[^\s/@'\"<>]{{0,512}}@)?)({_LABEL}(?:\.{_LABEL}){{0,10}})(?=[:/\s'\"?#,;)\]}}>]|$)"
+)
 _DOTTED = re.compile(rf"(?<![\w.@/\\-])({_LABEL}(?:\.{_LABEL}){{1,10}})(?![\w-]|\.\w|\(|\.py)")
 _BRACKETED = re.compile(r"(\[)([A-Za-z][\w.-]{0,80})(?=\]:\d{2,5}(?!\d))")
 _KEYED = re.compile(
@@ -18,7 +20,9 @@ _KEYED = re.compile(
     r"|--(?:host|master-addr|node-ip-address|data-parallel-address|rdzv[_-]endpoint)(?:[=\s][\"']?|[\"']\s?,\s?[\"'])))"
     r"([A-Za-z][\w.-]{1,100})"
 )
-_WEAK = re.compile(r"((?<![A-Za-z0-9_])(?:host|node|machine_name|peer|remote)\\?[\"']?\s{0,4}[=:]\s{0,4}\\?[\"']?)([A-Za-z][\w.-]{2,100})")
+_WEAK = re.compile(
+    r"((?<![A-Za-z0-9_])(?:host|node|machine_name|peer|remote)\\?[\"']?\s{0,4}[=:]\s{0,4}\\?[\"']?)([A-Za-z][\w.-]{2,100})"
+)
 _NCCL = re.compile(r"(?<![\w.:/-])(?=[\w.-]{0,63}[A-Za-z])([A-Za-z0-9][\w.-]{0,63})(?=:\d{1,8}:\d{1,8} \[-?\d{1,3}\])")
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = re.compile(
@@ -27,7 +31,9 @@ _SYSLOG = re.compile(
 )
 _CRASH = re.compile(r"(\[)([A-Za-z][\w.-]{1,63})(?=:\d{3,8}(?::\d{1,8}){0,3}\])")
 _POD = re.compile(r"(\[pod/)([\w.-]{1,253})(?=/)")
-_PEER = re.compile(r"(\b(?:host|to|from|on|node|peer|server|at|with|connect|address)\s{1,4}[\"']?)([A-Za-z][A-Za-z-]{0,40}\d[\w.-]{0,60})(?=:\d{3,5}(?!\d)|[\"']? port \d)")
+_PEER = re.compile(
+    r"(\b(?:host|to|from|on|node|peer|server|at|with|connect|address)\s{1,4}[\"']?)([A-Za-z][A-Za-z-]{0,40}\d[\w.-]{0,60})(?=:\d{3,5}(?!\d)|[\"']? port \d)"
+)
 _UNAME = re.compile(r"(\bLinux )([\w.-]{1,64})(?= \d{1,3}\.\d{1,3}\.\d)")
 _EC2 = re.compile(r"(?<![\w.-])ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}(?:\.[\w-]{1,63}){0,6}")
 _WINDOWS = re.compile(r"\b(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{7,11}\b")
@@ -41,25 +47,137 @@ _VERSION_BEFORE = re.compile(
     re.I,
 )
 _IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}(?![\w:])")
-_MAC = re.compile(r"(?<![\w:-])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:-])|(?<![\w:-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w:-])")
+_MAC = re.compile(
+    r"(?<![\w:-])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:-])|(?<![\w:-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w:-])"
+)
 _UUID = re.compile(r"(?<![\w-])((?:MIG-GPU|GPU|MIG)-)([0-9a-f]{4,8}(?:-[0-9a-f]{4,12}){0,4})(?![\w])")
-_SERIAL = re.compile(r"(\b(?:Serial Number|Board Serial|Chassis Serial|serial)[\"']?\s{0,40}[:=]\s{0,4}[\"']?)([A-Z0-9]{8,20}(?!\w))")
+_SERIAL = re.compile(
+    r"(\b(?:Serial Number|Board Serial|Chassis Serial|serial)[\"']?\s{0,40}[:=]\s{0,4}[\"']?)([A-Z0-9]{8,20}(?!\w))"
+)
 
 #: What everybody may know. Subdomains count, too.
 _PUBLIC = frozenset(
-    "localhost huggingface.co hf.co hf-mirror.com modelscope.cn modelscope.ai github.com githubusercontent.com github.io pypi.org pythonhosted.org"
-    " python.org pytorch.org vllm.ai nvidia.com nvcr.io docker.io docker.com ghcr.io quay.io gcr.io pkg.dev readthedocs.io ray.io"
-    " kernel.org ubuntu.com debian.org conda.io anaconda.com anaconda.org wandb.ai openai.com amd.com rocm.docs.amd.com intel.com"
-    " example.com example.org errors.pydantic.dev pydantic.dev wikipedia.org stackoverflow.com googleapis.com".split()
+    [
+        "localhost",
+        "huggingface.co",
+        "hf.co",
+        "hf-mirror.com",
+        "modelscope.cn",
+        "modelscope.ai",
+        "github.com",
+        "githubusercontent.com",
+        "github.io",
+        "pypi.org",
+        "pythonhosted.org",
+        "python.org",
+        "pytorch.org",
+        "vllm.ai",
+        "nvidia.com",
+        "nvcr.io",
+        "docker.io",
+        "docker.com",
+        "ghcr.io",
+        "quay.io",
+        "gcr.io",
+        "pkg.dev",
+        "readthedocs.io",
+        "ray.io",
+        "kernel.org",
+        "ubuntu.com",
+        "debian.org",
+        "conda.io",
+        "anaconda.com",
+        "anaconda.org",
+        "wandb.ai",
+        "openai.com",
+        "amd.com",
+        "rocm.docs.amd.com",
+        "intel.com",
+        "example.com",
+        "example.org",
+        "errors.pydantic.dev",
+        "pydantic.dev",
+        "wikipedia.org",
+        "stackoverflow.com",
+        "googleapis.com",
+    ]
 )
-_PRIVATE_ENDS = frozenset("internal local lan corp intra intranet localdomain private home consul svc".split())
-_PUBLIC_ENDS = frozenset("com net org edu gov mil io ai cn dev cloud co de fr uk jp kr ch nl se eu ru".split())
+_PRIVATE_ENDS = frozenset(
+    ["internal", "local", "lan", "corp", "intra", "intranet", "localdomain", "private", "home", "consul", "svc"]
+)
+_PUBLIC_ENDS = frozenset(
+    [
+        "com",
+        "net",
+        "org",
+        "edu",
+        "gov",
+        "mil",
+        "io",
+        "ai",
+        "cn",
+        "dev",
+        "cloud",
+        "co",
+        "de",
+        "fr",
+        "uk",
+        "jp",
+        "kr",
+        "ch",
+        "nl",
+        "se",
+        "eu",
+        "ru",
+    ]
+)
 #: First parts of dotted names that are modules of Python.
 _MODULES = frozenset(
-    "torch vllm transformers threading numpy ray triton self os sys cls model nn config kv_init weight_load graph_capture launch runtime".split()
+    [
+        "torch",
+        "vllm",
+        "transformers",
+        "threading",
+        "numpy",
+        "ray",
+        "triton",
+        "self",
+        "os",
+        "sys",
+        "cls",
+        "model",
+        "nn",
+        "config",
+        "kv_init",
+        "weight_load",
+        "graph_capture",
+        "launch",
+        "runtime",
+    ]
 )
-_KEPT = frozenset("localhost none null true false auto str string any unknown host node name address file source".split())
-_FILE = re.compile(r".*\.(?:py|pyx|cpp|cc|cxx|c|h|hpp|cu|cuh|rs|go|js|so|json|toml|yaml|yml|txt|log|sh|md|html|bin|pt|whl)$")
+_KEPT = frozenset(
+    [
+        "localhost",
+        "none",
+        "null",
+        "true",
+        "false",
+        "auto",
+        "str",
+        "string",
+        "any",
+        "unknown",
+        "host",
+        "node",
+        "name",
+        "address",
+        "file",
+        "source",
+    ]
+)
+_FILE = re.compile(
+    r".*\.(?:py|pyx|cpp|cc|cxx|c|h|hpp|cu|cuh|rs|go|js|so|json|toml|yaml|yml|txt|log|sh|md|html|bin|pt|whl)$"
+)
 _KEPT_ADDRESSES = ("127.", "0.0.0.0", "255.", "169.254.169.254")
 
 
@@ -100,7 +218,9 @@ def hide_addresses(text: str, names: Pseudonyms) -> str:
     if "@" in text:
         text = _EMAIL.sub(lambda m: _email(m[0], names), text)
     if "-" in text or ":" in text:
-        text = _MAC.sub(lambda m: m[0] if set(m[0]) <= set("0fF:-") else names.name("mac", m[0].lower().replace("-", ":")), text)
+        text = _MAC.sub(
+            lambda m: m[0] if set(m[0]) <= set("0fF:-") else names.name("mac", m[0].lower().replace("-", ":")), text
+        )
         text = _UUID.sub(lambda m: m[1].replace("MIG-GPU", "MIG") + names.name("gpu-uuid", m[2]), text)
         text = _IPV6.sub(lambda m: _ipv6(m[0], names), text)
     if "erial" in text:

@@ -9,7 +9,9 @@ from vdoctor.report.pseudonyms import Pseudonyms, is_pseudonym
 _HOME = re.compile(r"([/\\](?:home|homes|Users|users)[/\\]{1,2})([A-Za-z0-9_][^/\\\s:'\"<>|,;()\[\]{}*]{0,63})")
 _TILDE = re.compile(r"((?:^|[\s='\":,(\[])~)([a-z_][\w-]{0,31})(?=/)")
 _CACHE = re.compile(r"(torchinductor_)([A-Za-z0-9_][\w.-]{0,31})")
-_VARIABLE = re.compile(r"((?<![A-Za-z0-9_])(?:USER|LOGNAME|USERNAME|SUDO_USER)[\"']?\s{0,4}[=:]\s{0,4}\\?[\"']?)([A-Za-z_][\w.-]{0,63})")
+_VARIABLE = re.compile(
+    r"((?<![A-Za-z0-9_])(?:USER|LOGNAME|USERNAME|SUDO_USER)[\"']?\s{0,4}[=:]\s{0,4}\\?[\"']?)([A-Za-z_][\w.-]{0,63})"
+)
 _KEYWORD = re.compile(
     r"((?<![A-Za-z0-9])(?:user(?:_?name)?(?:=[\"']?|[\"']\s{0,4}:\s{0,4}[\"'])|username:\s{1,4}))([A-Za-z_][\w.-]{0,63})"
 )
@@ -18,15 +20,124 @@ _SHELL = re.compile(r"(?<![\w./@%+-])([a-z_][\w.-]{0,31})@([A-Za-z][\w.-]{0,62})
 
 #: Accounts of images and machines: they name nobody.
 _GENERIC = frozenset(
-    "root user users username admin administrator ubuntu debian centos fedora rocky ec2-user opc azureuser cloud-user core vagrant"
-    " vllm ray jovyan runner app appuser nobody node docker container nvidia triton dynamo model models data shared public default"
-    " guest test dev worker engine server service svc system torch linuxbrew conda mamba git none null true false str self".split()
+    [
+        "root",
+        "user",
+        "users",
+        "username",
+        "admin",
+        "administrator",
+        "ubuntu",
+        "debian",
+        "centos",
+        "fedora",
+        "rocky",
+        "ec2-user",
+        "opc",
+        "azureuser",
+        "cloud-user",
+        "core",
+        "vagrant",
+        "vllm",
+        "ray",
+        "jovyan",
+        "runner",
+        "app",
+        "appuser",
+        "nobody",
+        "node",
+        "docker",
+        "container",
+        "nvidia",
+        "triton",
+        "dynamo",
+        "model",
+        "models",
+        "data",
+        "shared",
+        "public",
+        "default",
+        "guest",
+        "test",
+        "dev",
+        "worker",
+        "engine",
+        "server",
+        "service",
+        "svc",
+        "system",
+        "torch",
+        "linuxbrew",
+        "conda",
+        "mamba",
+        "git",
+        "none",
+        "null",
+        "true",
+        "false",
+        "str",
+        "self",
+    ]
 )
 #: Words that a start-up prints anyway: a user of that name is replaced in paths alone.
 _ORDINARY = frozenset(
-    "python cuda nccl llama qwen mistral gemma deepseek shell error info warning debug load loading weight weights cache memory"
-    " cores core master config rank local process launch graph graphs token tokens kernel kernels block blocks build work home main"
-    " name file path time true version default request requests batch queue runtime compile compiler start process".split()
+    [
+        "python",
+        "cuda",
+        "nccl",
+        "llama",
+        "qwen",
+        "mistral",
+        "gemma",
+        "deepseek",
+        "shell",
+        "error",
+        "info",
+        "warning",
+        "debug",
+        "load",
+        "loading",
+        "weight",
+        "weights",
+        "cache",
+        "memory",
+        "cores",
+        "core",
+        "master",
+        "config",
+        "rank",
+        "local",
+        "process",
+        "launch",
+        "graph",
+        "graphs",
+        "token",
+        "tokens",
+        "kernel",
+        "kernels",
+        "block",
+        "blocks",
+        "build",
+        "work",
+        "home",
+        "main",
+        "name",
+        "file",
+        "path",
+        "time",
+        "true",
+        "version",
+        "default",
+        "request",
+        "requests",
+        "batch",
+        "queue",
+        "runtime",
+        "compile",
+        "compiler",
+        "start",
+        "process",
+    ]
 )
 
 _STORE = r"(?:s3|gs|az|abfss?|oss|tos|cos|obs|hdfs|file)://"
@@ -37,7 +148,9 @@ _MODEL = re.compile(
     r"|download_dir|--download-dir|--lora-modules\s{1,4}[\w.-]{1,64}|adapter_path|checkpoint|MODEL(?:_NAME|_PATH|_DIR|_ID)?)"
     rf"\\?[\"']?(?:\s{{0,4}}[=:,]|\s{{1,12}}|=)\s{{0,4}}\[?\\?[\"']?)({_LOCAL})"
 )
-_PATH = re.compile(rf"(?<![\w.~/:-])(?:{_STORE}|\.{{1,2}}|~|[A-Za-z]:)?(?:[/\\][^\s/\\'\",:;()\[\]{{}}<>|]{{1,255}}){{2,64}}")
+_PATH = re.compile(
+    rf"(?<![\w.~/:-])(?:{_STORE}|\.{{1,2}}|~|[A-Za-z]:)?(?:[/\\][^\s/\\'\",:;()\[\]{{}}<>|]{{1,255}}){{2,64}}"
+)
 _WEIGHTS = re.compile(
     r".*\.(?:safetensors|safetensors\.index\.json|bin\.index\.json|gguf|ggml|ckpt|pth?|tensors|nemo|tiktoken)"
     r"|pytorch_model.*\.bin|(?:config|tokenizer|tokenizer_config|generation_config|adapter_config|preprocessor_config|processor_config"
@@ -107,7 +220,10 @@ def model_path(path: str, names: Pseudonyms) -> str:
         return path
     suffix = _KEPT_SUFFIX.search(bare)
     start = "~/" if head[0].startswith("~") else head[0].replace("\\", "/")
-    return names.name("model-path", bare, everywhere=True, shape=f"{start}{{}}{suffix[0] if suffix else ''}") + path[len(bare) :]
+    return (
+        names.name("model-path", bare, everywhere=True, shape=f"{start}{{}}{suffix[0] if suffix else ''}")
+        + path[len(bare) :]
+    )
 
 
 def _weights(path: str, names: Pseudonyms) -> str:

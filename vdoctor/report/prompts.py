@@ -33,9 +33,9 @@ def drop_prompts(text: str, names: Pseudonyms) -> str:
         text = _TOKEN_IDS.sub(lambda m: _token_ids(m, names), text)
     if ";base64," in low:
         text = _DATA_URL.sub(lambda m: names.drop(), text)
-    if any(word in low for word in ("content", "prompt", "text", "reasoning", "input", "query", "arguments", "suffix")) or (
-        "documents" in low or "instructions" in low or "refusal" in low
-    ):
+    if any(
+        word in low for word in ("content", "prompt", "text", "reasoning", "input", "query", "arguments", "suffix")
+    ) or ("documents" in low or "instructions" in low or "refusal" in low):
         text = _KEYED.sub(lambda m: _quoted(m, names), text)
     return text
 

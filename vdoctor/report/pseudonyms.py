@@ -16,7 +16,7 @@ _PSEUDONYM = re.compile(
 )
 
 #: Learned values that are looked for everywhere: a hostile log may hold endless many.
-_MAX_LEARNED = 2000
+_MAX_LEARNED, _MAX_LENGTH = 2000, 400
 
 
 class Pseudonyms:
@@ -44,7 +44,7 @@ class Pseudonyms:
             number = self._next[kind]
             self._names[key] = f"uuid-{number}" if kind == "gpu-uuid" else f"{kind}-{number}"
         shown = shape.format(self._names[key])
-        if everywhere and value not in self.learned and len(self.learned) < _MAX_LEARNED:
+        if everywhere and len(value) <= _MAX_LENGTH and value not in self.learned and len(self.learned) < _MAX_LEARNED:
             self.learned[value] = (kind, shown)
         return shown
 

@@ -23,9 +23,25 @@ from vdoctor.report.secrets import Secrets, is_secret_name
 T = TypeVar("T")
 
 #: Fields that hold words of vdoctor's own: ids, names of facts, references, texts of rules are not among them.
-_OWN = frozenset({"id", "rule", "severity", "confidence", "safety", "references", "symptoms", "not_evaluated", "verdict", "kind", "generation"})
+_OWN = frozenset(
+    {
+        "id",
+        "rule",
+        "severity",
+        "confidence",
+        "safety",
+        "references",
+        "symptoms",
+        "not_evaluated",
+        "verdict",
+        "kind",
+        "generation",
+    }
+)
 _ROUNDS = 4
-_MODEL_OPTIONS = frozenset({"--model", "serve", "--tokenizer", "--download-dir", "--speculative-model", "-m", "--served-model-name"})
+_MODEL_OPTIONS = frozenset(
+    {"--model", "serve", "--tokenizer", "--download-dir", "--speculative-model", "-m", "--served-model-name"}
+)
 
 
 class Redactor:
@@ -76,7 +92,11 @@ class Redactor:
                 shown = self.text(model_path(word, self.names))
             else:
                 # The option before tells what the word is: --host gpu01.
-                shown = self.text(f"{option} {word}")[len(option) + 1 :] if option.startswith("--host") or "addr" in option else self.text(word)
+                shown = (
+                    self.text(f"{option} {word}")[len(option) + 1 :]
+                    if option.startswith("--host") or "addr" in option
+                    else self.text(word)
+                )
             done.append(shown)
             if word.startswith("-"):
                 option = "" if "=" in word else word
@@ -153,7 +173,9 @@ def _is_word(text: str, start: int, end: int, kind: str) -> bool:
     """No letter or digit beside it; a folder must not go on with another name (`/m/a-2` is not in `/m/a`)."""
     before, after = text[start - 1 : start], text[end : end + 1]
     if kind == "model-path":
-        return not (before.isalnum() or before in ("/", ".") and before) and not (after.isalnum() or after in ("-", "_") and after)
+        return not (before.isalnum() or (before in ("/", ".") and before)) and not (
+            after.isalnum() or (after in ("-", "_") and after)
+        )
     return not (before.isalnum() or after.isalnum())
 
 

@@ -50,16 +50,18 @@ _NAME = (
     r"|(?<![A-Za-z0-9_])(?:[A-Z][A-Z0-9_]{0,60})?(?:TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|APIKEY|_KEY|CREDENTIALS?|_PAT|_PASS))"
     r"(?![A-Za-z0-9_])"
 )
-_NO_SECRET_NAME = re.compile(r"(?:EOS|BOS|PAD|UNK|SEP|CLS|MASK|IMAGE|AUDIO|VIDEO|STOP|MAX|NUM|CACHE|SORT)_(?:TOKEN|KEY)$", re.I)
-_VALUE = (
-    r"(?:b?\\?\"((?:[^\"\\\r\n]|\\[^\"'\r\n])*)|b?\\?'((?:[^'\\\r\n]|\\[^\"'\r\n])*)|\[([^\]\r\n]*)|([^\s\"'\\,;)}\]&|<>\[]+))"
+_NO_SECRET_NAME = re.compile(
+    r"(?:EOS|BOS|PAD|UNK|SEP|CLS|MASK|IMAGE|AUDIO|VIDEO|STOP|MAX|NUM|CACHE|SORT)_(?:TOKEN|KEY)$", re.I
 )
+_VALUE = r"(?:b?\\?\"((?:[^\"\\\r\n]|\\[^\"'\r\n])*)|b?\\?'((?:[^'\\\r\n]|\\[^\"'\r\n])*)|\[([^\]\r\n]*)|([^\s\"'\\,;)}\]&|<>\[]+))"
 _NAMED = re.compile(
     rf"({_NAME}\\?[\"']?(?:\s{{0,8}}(?:=>|[=:])\s{{0,8}}|\s{{0,4}},\s{{0,4}}\\?[\"']?value\\?[\"']?\s{{0,4}}[=:]\s{{0,4}}))({_VALUE})"
 )
 # Options take their value behind a blank, too, and in a printed list behind "', '"; --api-key takes several.
 _OPTION = re.compile(rf"(--?{_NAME}(?:=|\s{{1,8}}|[\"']\s?,\s{{0,4}}))((?!-){_VALUE})")
-_MORE_KEYS = re.compile(r"(--api-key(?:=|\s{1,4})[^\s-]\S{0,200}\s{1,4})((?:[^\s'\"\-\\|&;<>][^\s'\"]{0,200}\s{1,4}){0,8})(?=--)")
+_MORE_KEYS = re.compile(
+    r"(--api-key(?:=|\s{1,4})[^\s-]\S{0,200}\s{1,4})((?:[^\s'\"\-\\|&;<>][^\s'\"]{0,200}\s{1,4}){0,8})(?=--)"
+)
 _CURL_LOGIN = re.compile(r"(\bcurl\b[^\r\n]{0,400}?\s(?:-u|--user)\s{1,4}[\"']?)([^\s\"':]{1,64}:[^\s\"']{1,128})")
 _BLANKS = re.compile(r"\S+")
 _QUOTED = re.compile(r"(b?[\"'])([^\"']{1,})")
