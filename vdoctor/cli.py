@@ -28,7 +28,7 @@ def common(function: F) -> F:
             click.option(
                 "--format",
                 "form",
-                type=click.Choice(["text", "json"]),
+                type=click.Choice(["text", "json", "markdown", "html"]),
                 default="text",
                 show_default=True,
                 help="Form of the result.",
@@ -55,6 +55,13 @@ def common(function: F) -> F:
                 flag_value=False,
                 default=True,
                 help="No colours (NO_COLOR does the same).",
+            ),
+            click.option(
+                "--redact/--no-redact",
+                "redact",
+                default=None,
+                help="Hide what is private: secrets, users, hosts, addresses, model folders, prompts [default: in"
+                " markdown and html, and in all that is written to a file].",
             ),
             click.option("-v", "--verbose", is_flag=True, help="All evidence, references and undecided rules."),
         )
@@ -87,6 +94,9 @@ def main_group() -> None:
 
 @main_group.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--check-redaction", is_flag=True, help="Show only what redaction replaces: kinds and counts, not the values."
+)
 @common
 def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Diagnose saved logs, pasted tickets and recorded sessions.
@@ -130,6 +140,31 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     from vdoctor.commands.watch import watch as run
 
     return run(command, lang=_lang(lang), **options)
+
+
+@main_group.command()
+@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@click.option("--output", metavar="FILE", help="The archive to write [default: NAME.tar.gz in this folder].")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
+)
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
+@click.option("--check-redaction", is_flag=True, help="Write nothing; show what redaction would replace.")
+def bundle(session: Path, lang: str | None, **options: Any) -> int:
+    """Pack a recorded session for somebody else, everything private hidden.
+
+    SESSION is a folder that `watch` recorded. Secrets, users, hosts, addresses and model folders get names such as
+    host-1; prompts are dropped. `vdoctor analyze FILE` reads the archive back to the same report.
+    """
+    from vdoctor.commands.bundle import bundle as run
+
+    return run(session, lang=_lang(lang), **options)
 
 
 @main_group.command()

@@ -11,6 +11,7 @@ from pathlib import Path
 import platformdirs
 
 from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
+from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.launch import options as option_tables
@@ -40,6 +41,7 @@ def watch(
     rules: Sequence[Path],
     color: bool,
     verbose: bool,
+    redact: bool | None = None,
 ) -> int:
     """Run `command`; returns the exit status of `watch` (the child's own, 126, 127)."""
     command = list(command[1:] if command[:1] == ("--",) else command)
@@ -59,14 +61,19 @@ def watch(
         return error.status
     report = screen.finish(recorder, end)
     if not quiet and not (form == "json" and output is not None):
-        text = render([report], form, lang, color=screen.color, verbose=verbose, width=terminal_width(2))
+        told = redactor_for(form, None, redact, fd=2)
+        width = terminal_width(2)
+        text = render([report], form, lang, color=screen.color, verbose=verbose, width=width, redactor=told)
         tell("\n" + text)
         if recorder is not None:
             tell(f"{word('session', lang)}: {recorder.folder}\n")
     if recorder is not None and recorder.failed is not None:
         tell(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}\n")
     if output is not None:
-        emit(render([report], form, lang, color=False, verbose=verbose), output)
+        redactor = redactor_for(form, output, redact)
+        emit(render([report], form, lang, color=False, verbose=verbose, redactor=redactor), output)
+        if not quiet:
+            tell_redaction(redactor, lang)
     return end.status
 
 

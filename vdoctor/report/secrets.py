@@ -62,7 +62,7 @@ _OPTION = re.compile(rf"(--?{_NAME}(?:=|\s{{1,8}}|[\"']\s?,\s{{0,4}}))((?!-){_VA
 _MORE_KEYS = re.compile(
     r"(--api-key(?:=|\s{1,4})[^\s-]\S{0,200}\s{1,4})((?:[^\s'\"\-\\|&;<>][^\s'\"]{0,200}\s{1,4}){0,8})(?=--)"
 )
-_CURL_LOGIN = re.compile(r"(\bcurl\b[^\r\n]{0,400}?\s(?:-u|--user)\s{1,4}[\"']?)([^\s\"':]{1,64}:[^\s\"']{1,128})")
+_CURL_LOGIN = re.compile(r"(\s(?:-u|--user)\s{1,4}[\"']?)([^\s\"':]{1,64}:[^\s\"']{1,128})")
 _BLANKS = re.compile(r"\S+")
 _QUOTED = re.compile(r"(b?[\"'])([^\"']{1,})")
 _NAME_ONLY = re.compile(_NAME)
