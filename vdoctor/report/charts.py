@@ -96,7 +96,7 @@ def memory_curve(
             )
         )
         if right - left > 7 * len(phase.phase):
-            parts.append(tag("text", phase.phase, x=f"{left + 4:.1f}", y=top + 13, class_="dimtext"))
+            parts.append(tag("text", phase.phase, x=f"{left + 4:.1f}", y=top - 6, class_="dimtext"))
     parts += _axis_x(t_low, t_high, top, bottom, " s", below=True)
     for value in _ticks(0.0, v_high, 5):
         parts.append(
@@ -123,7 +123,7 @@ def curve_text(one: Series, lang: str) -> str:
     return say(
         "curve_of",
         lang,
-        name=say("rss_peak", lang) if one.name == "host" else one.name,
+        name=say("host_curve", lang) if one.name == "host" else one.name,
         peak=f"{peak:.1f}",
         total=total,
     )

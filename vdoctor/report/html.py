@@ -6,7 +6,7 @@ import base64
 import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from vdoctor import __version__
 from vdoctor.model import Report
@@ -22,6 +22,14 @@ from vdoctor.report.text import describe
 #: Parts of a GPU's memory in the order in which vLLM takes them.
 _PARTS = ("weights", "activation_peak", "non_torch", "kv_cache", "cuda_graphs")
 _MAX_FACTS, _MAX_SPANS = 400, 300
+
+
+class _Place(NamedTuple):
+    """Where on the page a report stands: its anchor, the language, the level of its heading."""
+
+    name: str
+    lang: str
+    level: int
 
 
 def render(reports: Sequence[Report], recordings: Sequence[Recording] = (), *, lang: str = "en") -> str:
@@ -77,27 +85,29 @@ def _index(reports: Sequence[Report], lang: str) -> Html:
 
 def _page(report: Report, recording: Recording, lang: str, name: str, several: bool) -> Html:
     """One report; with several in a file each is folded out of its own heading."""
-    parts = [_head(report, lang, "h2" if several else "h1")]
+    place = _Place(name, lang, 2 if several else 1)
+    parts = [_head(report, lang, f"h{place.level}")]
     if report.findings:
-        parts.append(_section(name, "cause", lang, finding(report.findings[0], recording, lang)))
+        parts.append(_section(place, "cause", finding(report.findings[0], recording, lang, level=place.level + 2)))
     else:
         parts.append(tag("p", say(_silence(report), lang)))
     if report.trials:
-        parts.append(_section(name, "trials", lang, _trials(report, lang)))
+        parts.append(_section(place, "trials", _trials(report, lang)))
     if report.findings[1:]:
         rest = join(
-            fold(f"{one.id}: {say(one.confidence, lang)}", finding(one, recording, lang)) for one in report.findings[1:]
+            fold(f"{one.id}: {say(one.confidence, lang)}", finding(one, recording, lang, level=place.level + 2))
+            for one in report.findings[1:]
         )
-        parts.append(_section(name, "also", lang, rest))
+        parts.append(_section(place, "also", rest))
     for key, body in (
         ("timeline", _timeline(report, name, lang)),
         ("curve", _curves(report, recording, name, lang)),
         ("memory", _memory(report, name, lang)),
     ):
         if body:
-            parts.append(_section(name, key, lang, body))
+            parts.append(_section(place, key, body))
     if report.command:
-        parts.append(_section(name, "command", lang, command_block(shlex.join(report.command), lang)))
+        parts.append(_section(place, "command", command_block(shlex.join(report.command), lang)))
     if report.facts:
         parts.append(fold(say("facts", lang), _facts(report, lang)))
     return tag("section", join(parts), id=name, aria_label=report.source.name)
@@ -105,7 +115,7 @@ def _page(report: Report, recording: Recording, lang: str, name: str, several: b
 
 def _head(report: Report, lang: str, level: str) -> Html:
     where = f" {say('in', lang)} {report.step or report.phase}" if report.phase else ""
-    items = [f"{report.source.name} ({report.source.lines} {say('lines', lang)})"]
+    items = [f"{report.source.name} ({say('line_count', lang, count=report.source.lines)})"]
     if "vllm.version" in report.facts:
         items.append(f"vLLM {report.facts['vllm.version'].value} {report.generation or ''}".rstrip())
     if "model.name" in report.facts:
@@ -130,10 +140,11 @@ def _silence(report: Report) -> str:
     return "sigkill" if killed else "no_rule"
 
 
-def _section(name: str, key: str, lang: str, body: Html) -> Html:
-    title = say(key, lang)
+def _section(place: _Place, key: str, body: Html) -> Html:
+    title = say(key, place.lang)
+    name = f"{place.name}-{key}"
     return tag(
-        "section", tag("h2", title[:1].upper() + title[1:], id=f"{name}-{key}"), body, aria_labelledby=f"{name}-{key}"
+        "section", tag(f"h{place.level + 1}", title[:1].upper() + title[1:], id=name), body, aria_labelledby=name
     )
 
 

@@ -211,16 +211,22 @@ def _memory(report: Report, lang: str) -> str:
 def flat(value: object, lang: str, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], str]]:
     """Nested figures as rows: the way to each, in words where known, and the figure (GiB with two places)."""
     if isinstance(value, Mapping):
-        return [row for key, one in value.items() for row in flat(one, lang, (*path, say(str(key), lang)))]
+        rows = [(key, one) for key, one in value.items() if key not in ("index", "name")]
+        return [row for key, one in rows for row in flat(one, lang, (*path, say(str(key), lang)))]
     if isinstance(value, list | tuple):
         return [
-            row
-            for at, one in enumerate(value)
-            for row in flat(one, lang, (*path[:-1], f"{path[-1] if path else ''} {at}".strip()))
+            row for at, one in enumerate(value) for row in flat(one, lang, (*path[:-1], _label(one, path[-1:], at)))
         ]
     if value is None:
         return []
     return [(path, f"{value:.2f}" if isinstance(value, float) else str(value))]
+
+
+def _label(value: object, above: tuple[str, ...], at: int) -> str:
+    """`GPU 0 NVIDIA L4`, else the name above with its number."""
+    if isinstance(value, Mapping) and "index" in value:
+        return f"GPU {value['index']} {value.get('name') or ''}".rstrip()
+    return f"{above[0] if above else ''} {at}".strip()
 
 
 def _facts(report: Report, lang: str) -> str:

@@ -26,7 +26,7 @@ def finding(one: Finding, recording: Recording, lang: str, *, level: int = 3) ->
     parts = [title, tag("p", pick(one.why, lang))]
     if one.evidence:
         parts.append(_proof(one.evidence[0], recording, lang))
-    parts += [_fix(number, fix, lang) for number, fix in enumerate(one.fixes, 1)]
+    parts += [_fix(number, fix, lang, level + 1) for number, fix in enumerate(one.fixes, 1)]
     if len(one.evidence) > 1:
         rest = join(_proof(evidence, recording, lang) for evidence in one.evidence[1:_MAX_EVIDENCE])
         parts.append(fold(say("more_proof", lang), rest))
@@ -88,9 +88,9 @@ def _proof(evidence: Evidence, recording: Recording, lang: str) -> Html:
     )
 
 
-def _fix(number: int, fix: Fix, lang: str) -> Html:
+def _fix(number: int, fix: Fix, lang: str, level: int) -> Html:
     parts = [
-        tag("h4", say("fix_n", lang, number=number, safety=say(fix.safety, lang))),
+        tag(f"h{min(level, 6)}", say("fix_n", lang, number=number, safety=say(fix.safety, lang))),
         tag("p", pick(fix.title, lang)),
     ]
     if fix.cost:

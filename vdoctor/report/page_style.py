@@ -13,6 +13,7 @@ STYLE = """
 body{margin:0 auto;max-width:66rem;padding:1rem 1.25rem 3rem;background:var(--bg);color:var(--fg);
 font:16px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","PingFang SC","Microsoft YaHei","Noto Sans CJK SC",sans-serif}
 h1{font-size:1.5rem;line-height:1.3;margin:.5rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem;border-bottom:1px solid var(--line);padding-bottom:.25rem}
+h4,h5{font-size:1rem;margin:.3rem 0}mark{background:none;color:inherit}
 h3{font-size:1.05rem;margin:1.25rem 0 .4rem}p{margin:.4rem 0}a{color:var(--link)}
 .skip{position:absolute;left:-99rem}.skip:focus{left:1rem;top:.5rem;background:var(--bg);padding:.4rem .8rem;border:2px solid var(--link)}
 .dim{color:var(--dim)}.small{font-size:.875rem}.failed{color:var(--bad)}.stalled,.degraded,.incomplete,.not_vllm{color:var(--warn)}.healthy{color:var(--good)}

@@ -153,7 +153,7 @@ _PATH = re.compile(
 )
 _WEIGHTS = re.compile(
     r".*\.(?:safetensors|safetensors\.index\.json|bin\.index\.json|gguf|ggml|ckpt|pth?|tensors|nemo|tiktoken)"
-    r"|pytorch_model.*\.bin|(?:config|tokenizer|tokenizer_config|generation_config|adapter_config|preprocessor_config|processor_config"
+    r"|.*\.bin|(?:config|tokenizer|tokenizer_config|generation_config|adapter_config|preprocessor_config|processor_config"
     r"|params|hf_quant_config|quantize_config|quant_config|special_tokens_map|vocab|added_tokens|chat_template|model_index)\.json"
     r"|tokenizer\.model|chat_template\.jinja"
 )

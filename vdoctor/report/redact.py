@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from ahocorasick_rs import AhoCorasick, MatchKind
 
-from vdoctor.model import Change, Report
+from vdoctor.model import Change, Fact, Report
 from vdoctor.report.hosts import hide_addresses, hide_hosts
 from vdoctor.report.places import hide_logins, hide_models, hide_users, model_path
 from vdoctor.report.prompts import drop_prompts
@@ -42,6 +42,7 @@ _ROUNDS = 4
 _MODEL_OPTIONS = frozenset(
     {"--model", "serve", "--tokenizer", "--download-dir", "--speculative-model", "-m", "--served-model-name"}
 )
+_MODEL_FACTS = frozenset({"model.name", "model.tokenizer", "model.path", "model.lora"})
 
 
 class Redactor:
@@ -119,6 +120,9 @@ class Redactor:
             else:
                 words = [self.value(one, name) for one in value]
             return tuple(words) if isinstance(value, tuple) else words
+        if isinstance(value, Fact) and isinstance(value.value, str):
+            told = model_path(value.value, self.names) if name in _MODEL_FACTS else value.value
+            return replace(value, value=self.value(told, name.rpartition(".")[2]))
         if is_dataclass(value) and not isinstance(value, type):
             return self.record(value)
         return value
@@ -195,6 +199,8 @@ def _texts(value: Any) -> Iterable[str]:
             yield from (f"{name}={new}" for name, new in changes.items())
     elif isinstance(value, Mapping):
         for name, one in value.items():
+            if isinstance(one, Fact) and name in _MODEL_FACTS:
+                yield f"model={one.value}"
             yield from (f"{name}={text}" if isinstance(one, str) else text for text in _texts(one))
     elif isinstance(value, tuple | list):
         if value and all(isinstance(one, str) for one in value):
