@@ -69,13 +69,13 @@ def _where(report: Report, lang: str) -> str:
         parts.append(f"{word('in', lang)} {code(report.step or report.phase)}")
     if "vllm.version" in report.facts:
         version = one_line(str(report.facts["vllm.version"].value), 60)
-        parts.append(f"vLLM {code(version)}" + (f" {report.generation}" if report.generation else ""))
+        parts.append(f"vLLM {code(version)}" + (f" {code(report.generation)}" if report.generation else ""))
     if "model.name" in report.facts:
         parts.append(code(one_line(str(report.facts["model.name"].value), 120)))
     if report.exit is not None and report.exit.asked is None:
         parts.append(word("exit", lang).format(status=report.exit.status))
         if report.exit.signal:
-            parts.append(word("killed_by", lang).format(signal=one_line(report.exit.signal, 20)))
+            parts.append(word("killed_by", lang).format(signal=code(one_line(report.exit.signal, 20))))
     return "".join(f" · {part}" for part in parts)
 
 
