@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, TextIO
 
 from vdoctor.commands.examine import tell
 from vdoctor.model import Report
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from vdoctor.report.redact import Redactor
 
 
-def redactor_for(form: str, output: str | None, wanted: bool | None, fd: int = 1) -> Redactor | None:
+def redactor_for(form: str, output: str | None, wanted: bool | None, stream: TextIO | None = None) -> Redactor | None:
     """A redactor when the result leaves this machine's screen: Markdown, HTML, and whatever is written to a file.
 
     A terminal and a pipe to another program show things as they are. `wanted` is the user's own word, None if none.
     """
-    leaves = form in ("markdown", "html") or output not in (None, "-") or _is_file(fd)
+    leaves = form in ("markdown", "html") or output not in (None, "-") or _is_file(stream or sys.stdout)
     if not (leaves if wanted is None else wanted):
         return None
     from vdoctor.report.redact import Redactor
@@ -62,9 +63,9 @@ def counts(redactor: Redactor, form: str, lang: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _is_file(fd: int) -> bool:
-    """Whether the shell sends the output to a file."""
+def _is_file(stream: TextIO) -> bool:
+    """Whether the shell sends the stream to a file."""
     try:
-        return stat.S_ISREG(os.fstat(fd).st_mode)
-    except OSError:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):
         return False

@@ -60,8 +60,8 @@ def watch(
             recorder.close(None, {"id": "", "kind": "crash", "note": str(error)})
         return error.status
     report = screen.finish(recorder, end)
-    if not quiet and not (form == "json" and output is not None):
-        told = redactor_for(form, None, redact, fd=2)
+    if not quiet and not (form != "text" and output is not None):
+        told = redactor_for(form, None, redact, sys.stderr)
         width = terminal_width(2)
         text = render([report], form, lang, color=screen.color, verbose=verbose, width=width, redactor=told)
         tell("\n" + text)

@@ -26,8 +26,10 @@ _WEAK = re.compile(
 _NCCL = re.compile(r"(?<![\w.:/-])(?=[\w.-]{0,63}[A-Za-z])([A-Za-z0-9][\w.-]{0,63})(?=:\d{1,8}:\d{1,8} \[-?\d{1,3}\])")
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = re.compile(
-    rf"^(\s*(?:{_MONTH} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? |\d{{4}}-\d\d-\d\d[T ][\d:.,]{{8,20}}(?:Z|[+-]\d\d:?\d\d)? ))"
-    r"([A-Za-z0-9][\w.-]{0,80})(?= [\w.@/\-]{1,64}(?:\[\d{1,9}\])?: )"
+    rf"((?:^|(?<=\s)){_MONTH} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? )([A-Za-z0-9][\w.-]{{0,80}})(?= [\w.@/\-]{{1,64}}(?:\[\d{{1,9}}\])?: )"
+)
+_JOURNAL = re.compile(
+    r"((?:^|(?<=\s))\d{4}-\d\d-\d\d[T ][\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)? )([A-Za-z0-9][\w.-]{0,80})(?= [\w.@/\-]{1,64}\[\d{1,9}\]: )"
 )
 _CRASH = re.compile(r"(\[)([A-Za-z][\w.-]{1,63})(?=:\d{3,8}(?::\d{1,8}){0,3}\])")
 _POD = re.compile(r"(\[pod/)([\w.-]{1,253})(?=/)")
@@ -192,7 +194,7 @@ def hide_hosts(text: str, names: Pseudonyms) -> str:
 
     if "://" in text:
         text = _URL_HOST.sub(keyed, text)
-    text = _SYSLOG.sub(keyed, text)
+    text = _JOURNAL.sub(keyed, _SYSLOG.sub(keyed, text))
     low = text.lower()
     if "[" in text:
         text = _BRACKETED.sub(keyed, text)

@@ -26,7 +26,7 @@ pre:focus-visible,.scroll:focus-visible,summary:focus-visible,a:focus-visible{ou
 pre.command{border-left:4px solid var(--good)}
 .log{margin:.4rem 0;padding:.5rem 0;background:var(--box);border:1px solid var(--line);border-radius:6px;overflow-x:auto}
 .log ol{margin:0;padding:0;list-style:none}.log li{display:flex;padding:0 .8rem}.log li.hit{background:var(--mark)}
-.log .no{flex:none;width:4.5rem;padding-right:.8rem;text-align:right;color:var(--dim)}.log .text{white-space:pre-wrap;overflow-wrap:anywhere;min-width:0}
+.log .no{flex:none;width:4.5rem;padding-right:.8rem;text-align:right;color:var(--dim)}.log li.hit .no{color:var(--fg)}.log .text{white-space:pre-wrap;overflow-wrap:anywhere;min-width:0}
 figure{margin:.8rem 0}figcaption{color:var(--dim);font-size:.9rem}
 .fix{border-left:4px solid var(--line);padding:.1rem 0 .1rem .9rem;margin:.9rem 0}.fix.safe{border-color:var(--good)}.fix.lossy{border-color:var(--warn)}
 .scroll{overflow-x:auto}

@@ -66,8 +66,8 @@ _CURL_LOGIN = re.compile(r"(\s(?:-u|--user)\s{1,4}[\"']?)([^\s\"':]{1,64}:[^\s\"
 _BLANKS = re.compile(r"\S+")
 _QUOTED = re.compile(r"(b?[\"'])([^\"']{1,})")
 _NAME_ONLY = re.compile(_NAME)
-_NAME_LINE = re.compile(rf"[\s\-\"']{{0,40}}(?:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?({_NAME})[\"']?,?\s{{0,8}}$")
-_VALUE_LINE = re.compile(r"([\s\-]{0,40}[\"']?value[\"']?\s{0,4}[:=]\s{0,4}[\"']?)([^\s\"',][^\r\n\"']*)")
+_NAME_LINE = re.compile(rf"(?:^|[\s\-\"'])(?:name|key)[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?({_NAME})[\"']?,?\s{{0,8}}$")
+_VALUE_LINE = re.compile(r"((?:^|[\s\-\"'])value[\"']?\s{0,4}[:=]\s{0,4}[\"']?)([^\s\"',][^\r\n\"']*)")
 _PEM_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _PEM_BODY = re.compile(r"[^\s\"'\\]+(?:\\n[^\s\"'\\]+)*")
@@ -148,9 +148,9 @@ class Secrets:
                 text = text[:start] + body + text[stop:]
         if self._value_follows:
             self._value_follows = False
-            if value := _VALUE_LINE.match(text):
-                text = value[1] + self._value(value[2]) + text[value.end() :]
-        self._value_follows = len(text) < 400 and _NAME_LINE.match(text) is not None
+            if value := _VALUE_LINE.search(text):
+                text = text[: value.start(2)] + self._value(value[2]) + text[value.end() :]
+        self._value_follows = len(text) < 1000 and _NAME_LINE.search(text) is not None
         return text
 
 
