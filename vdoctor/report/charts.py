@@ -79,6 +79,7 @@ def memory_curve(
         return bottom - (bottom - top) * value / v_high
 
     parts: list[Html] = []
+    free = 0.0
     for phase in phases:
         if phase.start is None:
             continue
@@ -95,7 +96,8 @@ def memory_curve(
                 class_=f"band f-{phase.phase}",
             )
         )
-        if right - left > 7 * len(phase.phase):
+        if right - left > 7 * len(phase.phase) and left >= free:
+            free = left + 7 * len(phase.phase) + 8
             parts.append(tag("text", phase.phase, x=f"{left + 4:.1f}", y=top - 6, class_="dimtext"))
     parts += _axis_x(t_low, t_high, top, bottom, " s", below=True)
     for value in _ticks(0.0, v_high, 5):

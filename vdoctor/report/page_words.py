@@ -37,8 +37,6 @@ _WORDS: dict[str, tuple[str, str]] = {
     "curve_total": (" of {total} GiB", "，共 {total} GiB"),
     "seconds": ("seconds from the launch", "启动后的秒数"),
     "ledger": ("Where the memory of one GPU went, as vLLM stated it", "一张 GPU 的显存去向（vLLM 的数据）"),
-    "measured": ("Measured", "实测"),
-    "share": ("Share", "份额"),
     "size": ("GiB", "GiB"),
     "rest": ("not accounted for", "未说明"),
     "over": ("Together {sum} GiB, more than the {total} GiB of the GPU.", "合计 {sum} GiB，超过 GPU 的 {total} GiB。"),
@@ -72,7 +70,6 @@ _WORDS: dict[str, tuple[str, str]] = {
         "Made by vdoctor {version}. The log is shown as text; it was not run.",
         "由 vdoctor {version} 生成。日志仅作为文本显示。",
     ),
-    "redacted": ("Private values have names such as host-1.", "私有内容已替换为 host-1 之类的名称。"),
     "log": ("log", "日志"),
     "verdict": ("Verdict", "结论"),
     "logs": ("{count} logs", "{count} 份日志"),
@@ -87,8 +84,6 @@ _WORDS: dict[str, tuple[str, str]] = {
         "已隐藏：{kinds}。发送前请先看一遍：tar -xOzf {file} session/log.txt",
     ),
     "skip": ("Skip to the findings", "跳到结论"),
-    "copy_hint": ("command", "命令"),
-    "undecided": ("Rules not decided", "未能判断的规则"),
 }  # fmt: skip
 
 
