@@ -23,8 +23,11 @@ _KEYED = re.compile(
 _WEAK = re.compile(
     r"((?<![A-Za-z0-9_])(?:host|node|machine_name|peer|remote)\\?[\"']?\s{0,4}[=:]\s{0,4}\\?[\"']?)([A-Za-z][\w.-]{2,100})"
 )
+_NCCL_SIGN = re.compile(r":\d{1,8}:\d{1,8} \[")
+_PORT = re.compile(r":\d{3,5}(?!\d)")
 _NCCL = re.compile(r"(?<![\w.:/-])(?=[\w.-]{0,63}[A-Za-z])([A-Za-z0-9][\w.-]{0,63})(?=:\d{1,8}:\d{1,8} \[-?\d{1,3}\])")
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_MONTHS = ("Jan ", "Feb ", "Mar ", "Apr ", "May ", "Jun ", "Jul ", "Aug ", "Sep ", "Oct ", "Nov ", "Dec ")
 _SYSLOG = re.compile(
     rf"((?:^|(?<=\s)){_MONTH} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? )([A-Za-z0-9][\w.-]{{0,80}})(?= [\w.@/\-]{{1,64}}(?:\[\d{{1,9}}\])?: )"
 )
@@ -133,6 +136,7 @@ _PUBLIC_ENDS = frozenset(
         "ru",
     ]
 )
+_END = re.compile(rf"\.(?:{'|'.join(sorted(_PRIVATE_ENDS | _PUBLIC_ENDS))})(?![\w-])")
 #: First parts of dotted names that are modules of Python.
 _MODULES = frozenset(
     [
@@ -194,40 +198,48 @@ def hide_hosts(text: str, names: Pseudonyms) -> str:
 
     if "://" in text:
         text = _URL_HOST.sub(keyed, text)
-    text = _JOURNAL.sub(keyed, _SYSLOG.sub(keyed, text))
+    if ": " in text and any(month in text for month in _MONTHS):
+        text = _SYSLOG.sub(keyed, text)
+    if "]: " in text:
+        text = _JOURNAL.sub(keyed, text)
     low = text.lower()
     if "[" in text:
         text = _BRACKETED.sub(keyed, text)
         text = _CRASH.sub(lambda m: m[0] if m[2].startswith("rank") else telling(m), text)
-        text = _NCCL.sub(lambda m: _host(m[1], names), text)
+        if _NCCL_SIGN.search(text):
+            text = _NCCL.sub(lambda m: _host(m[1], names), text)
         text = _POD.sub(keyed, text)
     if any(word in low for word in ("host", "name", "addr", "endpoint", "head")):
         text = _KEYED.sub(keyed, text)
     if any(word in low for word in ("host", "node", "peer", "remote", "machine")):
         text = _WEAK.sub(telling, text)
-    if ":" in text or " port " in low:
+    if " port " in low or _PORT.search(text):
         text = _PEER.sub(keyed, text)
     if "linux " in low:
         text = _UNAME.sub(keyed, text)
     if "ip-" in low:
         text = _EC2.sub(lambda m: _host(m[0], names), text)
-    text = _WINDOWS.sub(lambda m: _host(m[0], names), text)
-    return _DOTTED.sub(lambda m: _dotted(m[1], names), text) if "." in text else text
+    if "DESKTOP-" in text or "LAPTOP-" in text or "WIN-" in text:
+        text = _WINDOWS.sub(lambda m: _host(m[0], names), text)
+    return _DOTTED.sub(lambda m: _dotted(m[1], names), text) if _END.search(low) else text
 
 
 def hide_addresses(text: str, names: Pseudonyms) -> str:
     """E-mail, IP and MAC addresses, UUIDs and serial numbers. Local addresses, ports and versions stay."""
     if "@" in text:
         text = _EMAIL.sub(lambda m: _email(m[0], names), text)
-    if "-" in text or ":" in text:
+    colons = text.count(":")
+    if colons >= 5 or text.count("-") >= 5:
         text = _MAC.sub(
             lambda m: m[0] if set(m[0]) <= set("0fF:-") else names.name("mac", m[0].lower().replace("-", ":")), text
         )
+    if "GPU-" in text or "MIG-" in text:
         text = _UUID.sub(lambda m: m[1].replace("MIG-GPU", "MIG") + names.name("gpu-uuid", m[2]), text)
+    if colons >= 7 or "::" in text:
         text = _IPV6.sub(lambda m: _ipv6(m[0], names), text)
     if "erial" in text:
         text = _SERIAL.sub(lambda m: m[1] + names.name("serial", m[2]), text)
-    return _IPV4.sub(lambda m: _ipv4(m, names), text) if "." in text else text
+    return _IPV4.sub(lambda m: _ipv4(m, names), text) if text.count(".") >= 3 else text
 
 
 def _email(address: str, names: Pseudonyms) -> str:

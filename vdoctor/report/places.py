@@ -151,6 +151,20 @@ _MODEL = re.compile(
 _PATH = re.compile(
     rf"(?<![\w.~/:-])(?:{_STORE}|\.{{1,2}}|~|[A-Za-z]:)?(?:[/\\][^\s/\\'\",:;()\[\]{{}}<>|]{{1,255}}){{2,64}}"
 )
+_SUFFIXES = (
+    ".safetensors",
+    ".gguf",
+    ".ggml",
+    ".ckpt",
+    ".pt",
+    ".tensors",
+    ".nemo",
+    ".tiktoken",
+    ".bin",
+    ".json",
+    ".model",
+    ".jinja",
+)
 _WEIGHTS = re.compile(
     r".*\.(?:safetensors|safetensors\.index\.json|bin\.index\.json|gguf|ggml|ckpt|pth?|tensors|nemo|tiktoken)"
     r"|.*\.bin|(?:config|tokenizer|tokenizer_config|generation_config|adapter_config|preprocessor_config|processor_config"
@@ -204,8 +218,14 @@ def hide_models(text: str, names: Pseudonyms) -> str:
     """Local folders of models. Names of public repositories (`org/name`), also below the hub's cache, stay."""
     if "/" not in text and "\\" not in text:
         return text
-    text = _MODEL.sub(lambda m: m[1] + model_path(m[2], names), text)
-    return _PATH.sub(lambda m: _weights(m[0], names), text)
+    low = text.lower()
+    if any(
+        word in low for word in ("model", "serve", "tokenizer", "lora", "adapter", "path", "download", "checkpoint")
+    ):
+        text = _MODEL.sub(lambda m: m[1] + model_path(m[2], names), text)
+    if any(suffix in low for suffix in _SUFFIXES):
+        text = _PATH.sub(lambda m: _weights(m[0], names), text)
+    return text
 
 
 def model_path(path: str, names: Pseudonyms) -> str:

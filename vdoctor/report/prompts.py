@@ -21,6 +21,20 @@ _KEYED = re.compile(
     rf"((?:\\?[\"'](?:content|prompt|text|reasoning_content|reasoning|arguments|suffix|input|query|documents|instructions|refusal)"
     rf"\\?[\"']\s{{0,4}}:|\b(?:prompt|content|user_prompt|system_prompt)=)\s{{0,4}})(\[\s{{0,4}})?({_QUOTED})((?:[\"'],\s{{0,4}}{_QUOTED}){{0,2000}})"
 )
+_KEY_SIGN = re.compile(r"[\"']\s{0,4}:")
+_KEY_WORDS = (
+    "content",
+    "prompt",
+    "text",
+    "reasoning",
+    "input",
+    "query",
+    "arguments",
+    "suffix",
+    "documents",
+    "instructions",
+    "refusal",
+)
 _DATA_URL = re.compile(r"data:[\w.+/-]{1,60};base64,[A-Za-z0-9+/=_-]*")
 
 
@@ -33,9 +47,7 @@ def drop_prompts(text: str, names: Pseudonyms) -> str:
         text = _TOKEN_IDS.sub(lambda m: _token_ids(m, names), text)
     if ";base64," in low:
         text = _DATA_URL.sub(lambda m: names.drop(), text)
-    if any(
-        word in low for word in ("content", "prompt", "text", "reasoning", "input", "query", "arguments", "suffix")
-    ) or ("documents" in low or "instructions" in low or "refusal" in low):
+    if (_KEY_SIGN.search(text) or "prompt=" in low or "content=" in low) and any(word in low for word in _KEY_WORDS):
         text = _KEYED.sub(lambda m: _quoted(m, names), text)
     return text
 

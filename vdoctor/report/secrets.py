@@ -24,6 +24,15 @@ _TOKENS = re.compile(
     r"|dapi[0-9a-f]{32}|AGE-SECRET-KEY-[A-Z0-9]{16,}|hvs\.[A-Za-z0-9_-]{16,}"
     r")"
 )
+#: One of these must be there before the patterns are tried: most lines hold none.
+_TOKEN_STARTS = (
+    "hf_", "api_org_", "sk-", "AKIA", "ASIA", "AROA", "AIDA", "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX-", "ghp_", "gho_",
+    "ghu_", "ghs_", "ghr_", "github_pat_", "gl", "xox", "xapp-", "nvapi-", "npm_", "pypi-", "dckr_", "_v1_", "r8_", "gsk_",
+    "k_live_", "k_test_", "dapi", "AGE-SECRET", "hvs.",
+)  # fmt: skip
+_NAME_SIGN = re.compile(
+    r"(?:key|token|secret|passw(?:or)?d|passphrase|credentials?|_pat|_pass|webhook[_-]?url)(?:[_-]?id)?\\?[\"']?\s{0,8}[=:,]"
+)
 _JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)?")
 _AUTHORIZATION = re.compile(
     r"(authorization\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?)([^\s\"',;\\]{4,})",
@@ -94,7 +103,8 @@ class Secrets:
         """One line with its secrets replaced; lines must come in their order."""
         text = self._across_lines(text)
         low = text.lower()
-        text = _TOKENS.sub(lambda m: self._name(m[0]), text)
+        if any(start in text for start in _TOKEN_STARTS):
+            text = _TOKENS.sub(lambda m: self._name(m[0]), text)
         if "eyj" in low:
             text = _JWT.sub(lambda m: self._name(m[0]), text)
         if "authorization" in low:
@@ -103,15 +113,18 @@ class Secrets:
             text = _BEARER.sub(lambda m: m[1] + (m[2] if _WORD.fullmatch(m[2]) else self._name(m[2])), text)
         if "://" in low:
             text = _URL_LOGIN.sub(lambda m: m[0] if m[2] in _PUBLIC_LOGINS else f"{m[1]}{self._name(m[2])}@", text)
-        if "=" in low:
+        if "=" in low and ("?" in low or "&" in low):
             text = _URL_QUERY.sub(lambda m: m[1] + self._value(m[2]), text)
-        if "curl" in low:
+        if "curl" in low and ":" in low:
             text = _CURL_LOGIN.sub(lambda m: m[1] + self._name(m[2]), text)
         if any(word in low for word in ("key", "token", "secret", "pass", "credential", "_pat", "webhook")):
-            text = _NAMED.sub(self._named, text)
-            text = _OPTION.sub(self._named, text)
-            text = _MORE_KEYS.sub(lambda m: m[1] + _BLANKS.sub(lambda word: self._value(word[0]), m[2]), text)
-            text = _PLAIN_TOKEN.sub(lambda m: m[1] + self._name(m[2]), text)
+            if _NAME_SIGN.search(low):
+                text = _NAMED.sub(self._named, text)
+                text = _PLAIN_TOKEN.sub(lambda m: m[1] + self._name(m[2]), text)
+            if "--" in text or " -" in text or text.startswith("-"):
+                text = _OPTION.sub(self._named, text)
+            if "--api-key" in low:
+                text = _MORE_KEYS.sub(lambda m: m[1] + _BLANKS.sub(lambda word: self._value(word[0]), m[2]), text)
         return text
 
     def _name(self, value: str) -> str:
