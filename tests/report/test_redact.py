@@ -207,3 +207,30 @@ def test_redacted_log_of_a_fixture_gives_the_same_diagnosis(case: object) -> Non
         plain.timeline,
     )
     assert redactor.names.replaced["secret"] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("ChatRequest(messages=[{'content': \"it's me\", 'role': 'user'}], model='m')", "ChatRequest(messages=[{'content': \"[dropped]\", 'role': 'user'}], model='m')"),
+        ('{"input": ["one", "two"], "model": "m"}', '{"input": ["[dropped]"], "model": "m"}'),
+        ("output: 'x', output_token_ids: [1, 2], finish_reason: stop", "output: '[dropped]', output_token_ids: [dropped], finish_reason: stop"),
+        ("prompt_token_ids=[[1, 2], [3]], lora=None", "prompt_token_ids=[dropped], lora=None"),
+        ("Received request r: prompt: 'cut off in the mid", "Received request r: prompt: '[dropped]'"),
+        ("prompt: 'a', params: x', params: SamplingParams(n=1)", "prompt: '[dropped]', params: SamplingParams(n=1)"),
+        ("The decoder prompt (length 5000) is longer than 4096", "The decoder prompt (length 5000) is longer than 4096"),
+        ("Avg prompt throughput: 12.0 tokens/s", "Avg prompt throughput: 12.0 tokens/s"),
+        ("pass --api-key or set VLLM_API_KEY", "pass --api-key or set VLLM_API_KEY"),
+        ("--api-key a1b2 c3d4 --port 8000", "--api-key secret-1 secret-2 --port 8000"),
+        ("api_key=SecretStr('**********')", "api_key=SecretStr('**********')"),
+        ("set-cookie: session=abcdef; Path=/", "set-cookie: secret-1"),
+        ("s3://acme/llm/config.json and /models/a/b/model.safetensors", "s3://model-path-1/config.json and /model-path-2/model.safetensors"),
+        ("vllm serve /m/secret/x.gguf; ls /m/secret/x.gguf-old", "vllm serve /model-path-1.gguf; ls /m/secret/x.gguf-old"),
+        ("model='/model'", "model='/model'"),
+        ("kernel 6.18.33.2-microsoft-standard-WSL2", "kernel 6.18.33.2-microsoft-standard-WSL2"),
+        ("https://git@github.com/a/b git@github.com:a/b", "https://git@github.com/a/b git@github.com:a/b"),
+        ("MIG-GPU-0c5f1d2e-aaaa-bbbb-cccc-0123456789ab/1/0", "MIG-uuid-1/1/0"),
+    ],
+)  # fmt: skip
+def test_line_is_redacted_to_the_letter(line: str, expected: str) -> None:
+    assert Redactor().text(line) == expected

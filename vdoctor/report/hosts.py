@@ -44,7 +44,7 @@ _EC2 = re.compile(r"(?<![\w.-])ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}(?:\.[\w-]{1,63
 _WINDOWS = re.compile(r"\b(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{7,11}\b")
 
 _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])")
-_IPV4 = re.compile(r"(?<![\w.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w]|\.\d)")
+_IPV4 = re.compile(r"(?<![\w.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w]|\.\d|-[A-Za-z])")
 # A version with four parts: nvidia-cudnn-cu12==9.1.0.70, cuDNN version 8.9.2.26, libcudnn.so.8.9.7.29
 _VERSION_BEFORE = re.compile(
     r"(?:[=<>~!]=\s?|\b(?:version|ver|release|driver|cudnn|cublas|nccl|tensorrt|firmware|vbios|bios)[\w\"']{0,12}\s{0,3}[:=]?\s{0,8}[\"']?v?|cu\d\d\s{1,40}"
@@ -103,6 +103,7 @@ _PUBLIC = frozenset(
         "errors.pydantic.dev",
         "pydantic.dev",
         "wikipedia.org",
+        "mozilla.org",
         "stackoverflow.com",
         "googleapis.com",
     ]

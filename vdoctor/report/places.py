@@ -15,7 +15,7 @@ _VARIABLE = re.compile(
 _KEYWORD = re.compile(
     r"((?<![A-Za-z0-9])(?:user(?:_?name)?(?:=[\"']?|[\"']\s{0,4}:\s{0,4}[\"'])|username:\s{1,4}))([A-Za-z_][\w.-]{0,63})"
 )
-_LOGIN = re.compile(r"(\b(?:uid|gid|euid)=\d{1,10}\(|\bsudo:\s{1,8}|\bfor user |\bsu - )([A-Za-z_][\w.-]{0,31})")
+_LOGIN = re.compile(r"(\b(?:uid|gid|euid)=\d{1,10}\(|\bsudo:\s{1,8}|\bfor user [\"']?|\bsu - )([A-Za-z_][\w.-]{0,31})")
 _SHELL = re.compile(r"(?<![\w./@%+-])([a-z_][\w.-]{0,31})@([A-Za-z][\w.-]{0,62})(?=:[~/]|[\s\]]|$)")
 
 #: Accounts of images and machines: they name nobody.
@@ -149,7 +149,7 @@ _MODEL = re.compile(
     rf"\\?[\"']?(?:\s{{0,4}}[=:,]|\s{{1,12}}|=)\s{{0,4}}\[?\\?[\"']?)({_LOCAL})"
 )
 _PATH = re.compile(
-    rf"(?<![\w.~/:-])(?:{_STORE}|\.{{1,2}}|~|[A-Za-z]:)?(?:[/\\][^\s/\\'\",:;()\[\]{{}}<>|]{{1,255}}){{2,64}}"
+    rf"(?<![\w.~/:-])(?:{_STORE}[^\s/\\'\",;()\[\]{{}}<>|]{{1,255}}|\.{{1,2}}|~|[A-Za-z]:)?(?:[/\\][^\s/\\'\",:;()\[\]{{}}<>|]{{1,255}}){{2,64}}"
 )
 _SUFFIXES = (
     ".safetensors",
@@ -207,7 +207,7 @@ def hide_logins(text: str, names: Pseudonyms) -> str:
 
     def login(match: re.Match[str]) -> str:
         host = match[2]
-        if host in ("localhost", "sha256", "property") or match[1] in ("git",):
+        if host in ("localhost", "host", "sha256", "property") or match[1] in ("git",):
             return match[0]
         return f"{_user(match[1], names)}@{names.name('host', host, everywhere=is_telling(host))}"
 

@@ -19,7 +19,8 @@ _QUOTED = r"(?:\\?\"(?:[^\"\\\r\n]|\\.)*|\\?'(?:[^'\\\r\n]|\\.)*)"
 # JSON bodies and printed dictionaries: messages, completions, embeddings, tool calls.
 _KEYED = re.compile(
     rf"((?:\\?[\"'](?:content|prompt|text|reasoning_content|reasoning|arguments|suffix|input|query|documents|instructions|refusal)"
-    rf"\\?[\"']\s{{0,4}}:|\b(?:prompt|content|user_prompt|system_prompt)=)\s{{0,4}})(\[\s{{0,4}})?({_QUOTED})((?:[\"'],\s{{0,4}}{_QUOTED}){{0,2000}})"
+    rf"\\?[\"']\s{{0,4}}:|\b(?:prompt|content|user_prompt|system_prompt)=)\s{{0,4}})"
+    rf"(?:({_QUOTED})|(\[\s{{0,4}})({_QUOTED})((?:[\"'],\s{{0,4}}{_QUOTED}){{0,2000}}))"
 )
 _KEY_SIGN = re.compile(r"[\"']\s{0,4}:")
 _KEY_WORDS = (
@@ -74,8 +75,9 @@ def _token_ids(match: re.Match[str], names: Pseudonyms) -> str:
 
 
 def _quoted(match: re.Match[str], names: Pseudonyms) -> str:
-    first = match[3]
+    """One text, or the first of a list, the rest of which goes with it."""
+    first = match[2] if match[2] is not None else match[4]
     quote = first[: 2 if first.startswith("\\") else 1]
-    if first[len(quote) :] in ("", DROPPED) and not match[4]:
+    if first[len(quote) :] in ("", DROPPED) and not match[5]:
         return match[0]
-    return f"{match[1]}{match[2] or ''}{quote}{names.drop()}"
+    return f"{match[1]}{match[3] or ''}{quote}{names.drop()}"

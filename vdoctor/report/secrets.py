@@ -38,6 +38,7 @@ _AUTHORIZATION = re.compile(
     r"(authorization\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"']?(?:(?:bearer|basic|token|digest|negotiate)\s{1,4})?)([^\s\"',;\\]{4,})",
     re.I,
 )
+_COOKIE = re.compile(r"(\b(?:set-)?cookie\\?[\"']?\s{0,4}:\s{0,4}\\?[\"']?)([^\"'\r\n\\]{4,})", re.I)
 _BEARER = re.compile(r"(\bbearer\s{1,4})([A-Za-z0-9._~+/=-]{8,})", re.I)
 _WORD = re.compile(r"[a-z_-]+|[A-Z][a-z_-]+|[A-Z_-]+")
 _URL_LOGIN = re.compile(r"(://)([^\s/'\"<>?#]{1,512})@")
@@ -109,6 +110,8 @@ class Secrets:
             text = _JWT.sub(lambda m: self._name(m[0]), text)
         if "authorization" in low:
             text = _AUTHORIZATION.sub(lambda m: m[1] + self._value(m[2]), text)
+        if "cookie" in low:
+            text = _COOKIE.sub(lambda m: m[1] + self._value(m[2]), text)
         if "bearer" in low:
             text = _BEARER.sub(lambda m: m[1] + (m[2] if _WORD.fullmatch(m[2]) else self._name(m[2])), text)
         if "://" in low:
