@@ -20,10 +20,7 @@ from tests.commands.sessions import MARKUP, oom_session, planted_session
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 CHROMIUM = os.environ.get("VDOCTOR_CHROMIUM") or next((path for name in NAMES if (path := shutil.which(name))), None)
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason=f"no browser found ({', '.join(NAMES)})"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=f"no browser found ({', '.join(NAMES)})")
 SESSIONS = ("oom", "planted", "healthy/session-vllm-0.32.0-cold", "stall/session-worker-stopped-vllm-0.32.0")
 
 
