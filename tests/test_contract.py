@@ -20,8 +20,9 @@ from vdoctor.rulebase.causes import CAUSES
 ROOT = Path(__file__).parent.parent
 
 COMMANDS = {
-    "analyze": {"--format", "--output", "--lang", "--rules", "--no-color", "--verbose", "-v"},
+    "analyze": {"--format", "--output", "--lang", "--rules", "--no-color", "--redact", "--no-redact", "--check-redaction", "--verbose", "-v"},
     "watch": {"--session", "--no-session", "--interval", "--quiet", "-q", "--format", "--output", "--lang", "--rules", "--no-color", "-v"},
+    "bundle": {"--output", "--lang", "--rules", "--check-redaction"},
     "explain": {"--lang", "--rules"},
     "rules list": {"--lang", "--rules", "--format"},
     "rules lint": set(),

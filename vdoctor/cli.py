@@ -31,7 +31,7 @@ def common(function: F) -> F:
             click.option(
                 "--format",
                 "form",
-                type=click.Choice(["text", "json"]),
+                type=click.Choice(["text", "json", "markdown", "html"]),
                 default="text",
                 show_default=True,
                 help="Form of the result.",
@@ -58,6 +58,13 @@ def common(function: F) -> F:
                 flag_value=False,
                 default=True,
                 help="No colours (NO_COLOR does the same).",
+            ),
+            click.option(
+                "--redact/--no-redact",
+                "redact",
+                default=None,
+                help="Hide what is private: secrets, users, hosts, addresses, model folders, prompts [default: in"
+                " markdown and html, and in all that is written to a file].",
             ),
             click.option("-v", "--verbose", is_flag=True, help="All evidence, references and undecided rules."),
         )
@@ -95,6 +102,9 @@ def main_group() -> None:
     metavar="FILE",
     type=click.Path(path_type=Path),
     help="GPU memory beside the log: nvidia-smi --query-gpu=... --format=csv, or dmon.",
+)
+@click.option(
+    "--check-redaction", is_flag=True, help="Show only what redaction replaces: kinds and counts, not the values."
 )
 @common
 def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
@@ -242,6 +252,31 @@ def compare(before: str, after: str, lang: str | None, **options: Any) -> int:
     from vdoctor.commands.compare import compare as run
 
     return run(before, after, lang=_lang(lang), **options)
+
+
+@main_group.command()
+@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@click.option("--output", metavar="FILE", help="The archive to write [default: NAME.tar.gz in this folder].")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
+)
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
+@click.option("--check-redaction", is_flag=True, help="Write nothing; show what redaction would replace.")
+def bundle(session: Path, lang: str | None, **options: Any) -> int:
+    """Pack a recorded session for somebody else, everything private hidden.
+
+    SESSION is a folder that `watch` recorded. Secrets, users, hosts, addresses and model folders get names such as
+    host-1; prompts are dropped. `vdoctor analyze FILE` reads the archive back to the same report.
+    """
+    from vdoctor.commands.bundle import bundle as run
+
+    return run(session, lang=_lang(lang), **options)
 
 
 @main_group.command()

@@ -117,7 +117,7 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("LANG", "C.UTF-8")
     # Read once for all tests of this process; processes of their own read them each time.
-    for command in ("analyze", "explain", "rules"):
+    for command in ("analyze", "bundle", "explain", "rules"):
         monkeypatch.setattr(f"vdoctor.commands.{command}.load_rules", _rules)
     monkeypatch.setattr("vdoctor.commands.watch.read_rules", _rules)
     return Cli(capsys, monkeypatch)

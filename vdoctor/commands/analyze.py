@@ -15,6 +15,7 @@ from vdoctor.commands.examine import (
     use_color,
     verdict_status,
 )
+from vdoctor.commands.privacy import redaction_table, redactor_for, tell_redaction
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, inputs
@@ -36,6 +37,8 @@ def analyze(
     color: bool,
     verbose: bool,
     gpu_log: Path | None = None,
+    redact: bool | None = None,
+    check_redaction: bool = False,
 ) -> int:
     """Diagnose every log behind `paths`, one of them with a recording of its GPUs; 0 nothing wrong, 1 something found, 2 one could not be read."""
     if not paths:
@@ -66,9 +69,14 @@ def analyze(
                 reports.append(_examine(one, base, options, gpu_log))
             except UserError as error:
                 unreadable = _complain(error)
-    if reports:
+    if reports and check_redaction:
+        emit(redaction_table(reports, form, lang), output)
+    elif reports:
+        redactor = redactor_for(form, output, redact)
         colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
-        emit(render(reports, form, lang, color=colored, verbose=verbose, width=terminal_width(1)), output)
+        width = terminal_width(1)
+        emit(render(reports, form, lang, color=colored, verbose=verbose, width=width, redactor=redactor), output)
+        tell_redaction(redactor, lang)
     if unreadable:
         return 2
     return max(verdict_status(report) for report in reports)
@@ -76,7 +84,7 @@ def analyze(
 
 def _examine(one: Input, base: RuleBase, options: OptionTable, gpu_log: Path | None) -> Report:
     """A folder of logs may hold recorded sessions: these have times and samples beside the log."""
-    folder = one.path.parent if one.path is not None and one.path.name == "log.txt" else None
+    folder = one.path.parent if one.path is not None and one.path.name == "log.txt" else one.path
     if folder is not None and is_session(folder):
         return examine_session(folder, base, options)
     return examine_input(one, base, options, gpu_log)

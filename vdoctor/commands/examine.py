@@ -6,9 +6,11 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.diagnose import Examination
+from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
 from vdoctor.intake.gpu_log import Row, read_rows, with_steady
@@ -35,6 +37,9 @@ __all__ = [
     "use_color",
     "verdict_status",
 ]
+
+if TYPE_CHECKING:
+    from vdoctor.report.redact import Redactor
 
 
 def examine_input(one: Input, rules: RuleBase, options: OptionTable, gpu_log: Path | None = None) -> Report:
@@ -81,12 +86,38 @@ def verdict_status(report: Report) -> int:
     return 0 if report.verdict == "healthy" else 1
 
 
-def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose: bool, width: int = 100) -> str:
-    """The reports as one text: JSON object or list, or text with a heading for each of several."""
+def render(
+    reports: list[Report],
+    form: str,
+    lang: str,
+    *,
+    color: bool,
+    verbose: bool,
+    width: int = 100,
+    redactor: Redactor | None = None,
+) -> str:
+    """The reports as one text: JSON object or list, Markdown, HTML, or text with a heading for each of several.
+
+    With a redactor, everything private in them gets a name such as `host-1`.
+    """
+    if form == "html":
+        from vdoctor.commands.recordings import recordings
+        from vdoctor.report.html import render as render_html
+
+        reports, told = recordings(reports, redactor)
+        return render_html(reports, told, lang=lang)
+    if redactor is not None:
+        from vdoctor.report.redact import redact
+
+        reports = [redact(report, redactor) for report in reports]
     if form == "json":
         data = [to_dict(report, lang) for report in reports]
         whole = "utf" in (sys.stdout.encoding or "utf-8").lower()
         return json.dumps(data[0] if len(data) == 1 else data, indent=1, ensure_ascii=not whole) + "\n"
+    if form == "markdown":
+        from vdoctor.report.markdown import render as render_markdown
+
+        return render_markdown(reports, lang=lang)
     from vdoctor.report.text import render as render_text
 
     texts: Iterator[str] = (

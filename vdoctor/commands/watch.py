@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdoctor.commands.options import Confirming
+from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from vdoctor.commands.screen import Screen
     from vdoctor.diagnose import Examination
     from vdoctor.live.watcher import Feed
+    from vdoctor.report.redact import Redactor
     from vdoctor.rulebase.schema import RuleBase
 
 #: `--on-stall stop` ended the child.
@@ -58,6 +60,7 @@ class Wish:
     rules: Sequence[Path]
     color: bool
     verbose: bool
+    redact: bool | None = None
     confirm: Confirming | None = None
 
 
@@ -84,9 +87,9 @@ def _check(words: list[str], wish: Wish, attached: bool) -> None:
         raise UserError(
             "no command given", "vdoctor watch -- vllm serve MODEL ..., or --follow FILE, or --pid PID, or -"
         )
-    if wish.form == "json" and wish.output is None and not attached:
+    if wish.form in ("json", "html") and wish.output is None and not attached:
         raise UserError(
-            "--format json: standard output is the server's, standard error is for people",
+            f"--format {wish.form}: standard output is the server's, standard error is for people",
             "give --output FILE as well; a stream of events for programs is --events FILE",
         )
     if wish.events == "-" and not attached:
@@ -208,25 +211,32 @@ def follow(screen: Screen, feed: Feed, command: list[str]) -> Exit | None:
 
 def conclude(wish: Wish, screen: Screen, recorder: Recorder | None, end: Exit | None, *, to_stdout: bool) -> Report:
     """The report, to where it belongs."""
-    from vdoctor.commands.examine import render
-
     report = screen.finish(recorder, end)
     if to_stdout and wish.output is None:
         if not wish.quiet:
-            color = use_color(wish.color, sys.stdout.isatty())
-            emit(
-                render([report], wish.form, wish.lang, color=color, verbose=wish.verbose, width=terminal_width(1)), None
-            )
-    elif not wish.quiet and wish.form != "json":
-        text = render([report], wish.form, wish.lang, color=screen.color, verbose=wish.verbose, width=terminal_width(2))
-        tell("\n" + text)
+            redactor = redactor_for(wish.form, None, wish.redact)
+            color, width = use_color(wish.color, sys.stdout.isatty()), terminal_width(1)
+            emit(_rendered(report, wish, redactor, color=color, width=width), None)
+            tell_redaction(redactor, wish.lang)
+    elif not wish.quiet and (wish.form == "text" or (wish.form == "markdown" and wish.output is None)):
+        told = redactor_for(wish.form, None, wish.redact, sys.stderr)
+        tell("\n" + _rendered(report, wish, told, color=screen.color, width=terminal_width(2)))
     if recorder is not None and not wish.quiet and wish.form != "json":
         tell(f"{word('session', wish.lang)}: {recorder.folder}\n")
     if recorder is not None and recorder.failed is not None and not screen.told_failure:
         tell(f"vdoctor: {recorder.folder}: recording stopped: {recorder.failed}\n")
     if wish.output is not None:
-        emit(render([report], wish.form, wish.lang, color=False, verbose=wish.verbose), wish.output)
+        redactor = redactor_for(wish.form, wish.output, wish.redact)
+        emit(_rendered(report, wish, redactor), wish.output)
+        if not wish.quiet:
+            tell_redaction(redactor, wish.lang)
     return report
+
+
+def _rendered(report: Report, wish: Wish, redactor: Redactor | None, *, color: bool = False, width: int = 100) -> str:
+    from vdoctor.commands.examine import render
+
+    return render([report], wish.form, wish.lang, color=color, verbose=wish.verbose, width=width, redactor=redactor)
 
 
 def write_termination_log(wish: Wish, report: Report) -> None:

@@ -34,6 +34,11 @@ class LineSplitter:
         """Number of lines so far as an editor counts them."""
         return self._no - 1 + self._unended
 
+    @property
+    def number(self) -> int:
+        """Number of the line that is read now."""
+        return self._no
+
     def feed(self, data: bytes, arrived: float | None = None) -> list[Line]:
         """Take the next bytes; return the lines that they complete."""
         self.bytes += len(data)

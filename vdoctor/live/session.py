@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
+from vdoctor.live.packed import is_packed, unpack
 from vdoctor.live.records import Reader, Writer, finite
 from vdoctor.live.skipping import Range, SkippingSplitter, pieces
 from vdoctor.model import Exit, Fact, Observation, Sample
@@ -110,9 +112,9 @@ class Recorder:
 
 
 def is_session(folder: Path) -> bool:
-    """Whether the folder was recorded by `watch`."""
+    """Whether the folder was recorded by `watch`, or the file was packed from such a folder by `bundle`."""
     try:
-        return (folder / "session.json").is_file() and (folder / "log.txt").is_file()
+        return is_packed(folder) or ((folder / "session.json").is_file() and (folder / "log.txt").is_file())
     except OSError:
         # A name too long, a folder that may not be entered: whoever opens it says so.
         return False
@@ -122,6 +124,11 @@ class Session:
     """A recorded session, for replay. Raises UserError when its files cannot be read."""
 
     def __init__(self, folder: Path) -> None:
+        """`folder` may be a packed session, too: it is unpacked for as long as this object lives."""
+        if folder.is_file():
+            self._unpacked = tempfile.TemporaryDirectory(prefix="vdoctor-")
+            unpack(folder, Path(self._unpacked.name))
+            folder = Path(self._unpacked.name)
         self.folder = folder
         try:
             data = json.loads((folder / "session.json").read_text(encoding="utf-8"))
