@@ -59,6 +59,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "other failure": ("other failure", "另一种失败"),
     "timed out": ("timed out", "超时"),
     "ready_after": ("ready after {seconds:.1f} s", "{seconds:.1f} 秒后就绪"),
+    "panel_starting": ("starting", "启动中"),
     "session": ("session", "会话"),
     "more": ("more: vdoctor explain {rule}", "详情：vdoctor explain {rule}"),
 }
