@@ -7,8 +7,6 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.live.conftest import CHILD
 from tests.processes import VDOCTOR, Mark, Terminal, hold, until
 from tests.tmux import Tmux, needs_tmux

@@ -11,7 +11,6 @@ from vdoctor.intake.clean import clean
 
 #: Sequences after which we do not know where the cursor stands: it was moved, or the screen was cleared or swapped.
 _MOVES = re.compile(rb"\x1b(?:\[[0-9;?]*[ABCDEFGHJKSTdfhlnsu]|[78DEM])|[\x08\x0b\x0c]")
-_SETTLED = re.compile(rb"[\r\n]")
 #: Bytes of an unfinished line that are kept; a longer one wraps, and nothing is drawn below it.
 _LONGEST = 4096
 
@@ -29,15 +28,11 @@ class Canvas:
     def follow(self, data: bytes) -> None:
         """The child wrote `data`: know where the cursor stands now."""
         tail = data[-_LONGEST:]
-        settled = None
-        for settled in _SETTLED.finditer(tail):
-            pass
-        if settled is not None:
-            self._lost = False
+        end = max(tail.rfind(b"\n"), tail.rfind(b"\r")) + 1
+        if end:
+            self._open = tail[end:]
             # A carriage return leaves the text where it is, and the cursor in front of it.
-            self._open = tail[settled.end() :]
-            if settled.group() == b"\r" and not self._open:
-                self._lost = True
+            self._lost = not self._open and tail.endswith(b"\r")
         else:
             self._open += tail
         if _MOVES.search(self._open) or len(self._open) >= _LONGEST:

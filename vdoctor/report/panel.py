@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rich.cells import cell_len, set_cell_size
 
@@ -51,7 +52,7 @@ class Curve:
             return ""
         cells = min(width, count)
         bounds = [count * i // cells for i in range(cells + 1)]
-        highest = [max(self._points[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)]
+        highest = [max(self._points[a:b]) for a, b in pairwise(bounds)]
         return "".join(_TICKS[min(int(max(value, 0.0) * len(_TICKS)), len(_TICKS) - 1)] for value in highest)
 
 
