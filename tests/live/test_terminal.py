@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.live.conftest import CHILD
 from tests.processes import VDOCTOR, Mark, Terminal, hold, until
+from tests.tmux import Tmux, needs_tmux
 
 WATCH = (*VDOCTOR, "watch", "--no-session")
 #: Everything below and right of the cursor goes; the child wrote nothing there.
@@ -130,34 +127,7 @@ def test_no_color_keeps_our_report_plain(mark: Mark) -> None:
     assert b"\x1b[" not in without_status(output)
 
 
-class Tmux:
-    """A tmux server of its own; `screen` is what a person would see."""
-
-    def __init__(self, folder: Path, mark: Mark) -> None:
-        self._tmux = ["tmux", "-f", "/dev/null", "-S", str(folder / "tmux")]
-        self._env = mark.env
-
-    def start(self, *argv: str) -> None:
-        """A window of 100 columns and 30 rows in which a command runs; it stays open after its end."""
-        self._run("new-session", "-d", "-x", "100", "-y", "30", ";", "set", "-g", "remain-on-exit", "on")
-        shell = ("sh", "-c", '"$@"; echo "status $?"', "sh")
-        self._run("respawn-window", "-k", "-c", str(Path.cwd()), *shell, *argv)
-
-    def screen(self, *options: str) -> str:
-        """The text on the screen and what was scrolled out of it, blank lines dropped."""
-        text = self._run("capture-pane", "-p", "-S", "-", *options)
-        return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
-
-    def stop(self) -> None:
-        """End the server and all in it."""
-        self._run("kill-server")
-
-    def _run(self, *words: str) -> str:
-        done = subprocess.run([*self._tmux, *words], env=self._env, capture_output=True, text=True, timeout=30)
-        return done.stdout
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@needs_tmux
 def test_screen_in_tmux_shows_the_status_line_and_then_only_what_was_printed(mark: Mark, tmp_path: Path) -> None:
     script = "import os, sys, time\nprint('\\x1b[31mred\\x1b[0m', os.isatty(1), os.isatty(2), flush=True)\n"
     script += f"while not os.path.exists({str(tmp_path / 'go')!r}):\n  time.sleep(0.02)\nprint('done')\nsys.exit(6)"
