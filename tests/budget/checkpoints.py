@@ -73,7 +73,8 @@ def write_model(folder: Path, config: Mapping[str, Any] = LLAMA, shards: int = 1
         write_shard(folder / "model.safetensors", header(tensors))
         return folder
     names = list(tensors)
-    weight_map, total = {}, 0
+    weight_map: dict[str, str] = {}
+    total = 0
     for number in range(shards):
         mine = {name: tensors[name] for name in names[number::shards]}
         file = f"model-{number + 1:05}-of-{shards:05}.safetensors"
