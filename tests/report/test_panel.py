@@ -31,42 +31,42 @@ def gpus(count: int) -> Sample:
 
 
 def test_first_line_tells_step_and_progress() -> None:
-    lines = panel(view(), lang="en", width=100)
+    lines = panel(view(), width=100)
     assert lines[0] == "vdoctor    75 s  weight_load.read  61 % (11/18)"
     assert lines[1] == " launch 18 s · weight_load ━━━━━━━───── · kv_init – · graph_capture – · runtime –"
 
 
 def test_verdict_takes_the_place_of_the_bar() -> None:
     said = "weights 61 %, 210 MB/s, about 3 min left; not stuck"
-    assert panel(view(verdict=said), lang="en", width=100)[0] == f"vdoctor    75 s  weight_load.read  {said}"
+    assert panel(view(verdict=said), width=100)[0] == f"vdoctor    75 s  weight_load.read  {said}"
 
 
 def test_gpus_have_a_curve_and_figures() -> None:
     curve = Curve()
     for second in range(75):
         curve.add(float(second), second / 75)
-    lines = panel(view(sample=gpus(1), curves={0: curve}), lang="en", width=100)
+    lines = panel(view(sample=gpus(1), curves={0: curve}), width=100)
     assert lines[2] == " GPU0 ▁▁▁▂▂▂▃▃▃▄▄▄▅▅▅▆▆▆▇▇▇███   6.0/24.0 GiB   35 %"
 
 
 def test_many_gpus_are_put_together() -> None:
-    lines = panel(view(sample=gpus(8)), lang="en", width=100)
+    lines = panel(view(sample=gpus(8)), width=100)
     assert [line[:5] for line in lines[2:6]] == [" GPU0", " GPU1", " GPU2", " GPU3"]
     assert lines[6] == " +4 GPUs 10.0–13.0 GiB"
 
 
 def test_without_a_gpu_the_memory_of_the_tree_is_shown() -> None:
-    lines = panel(view(sample=Sample(1.0, (), HostSample(3, 2 * GIB, 1.0))), lang="en", width=100)
+    lines = panel(view(sample=Sample(1.0, (), HostSample(3, 2 * GIB, 1.0))), width=100)
     assert lines[2] == " RAM 2.0 GiB in 3 processes"
 
 
 def test_before_the_first_marker() -> None:
-    assert panel(view(step=None, phases=(), bar=None), lang="zh", width=100)[0] == "vdoctor    75 s  启动中"
+    assert panel(view(step=None, phases=(), bar=None), width=100) == ["vdoctor    75 s  launch"]
 
 
 @pytest.mark.parametrize("width", [1, 20, 40, 80])
 def test_lines_fit(width: int) -> None:
-    for line in panel(view(sample=gpus(8), verdict="权重 61 %，还需约 3 分钟" * 9), lang="zh", width=width):
+    for line in panel(view(sample=gpus(8), verdict="权重 61 %，还需约 3 分钟" * 9), width=width):
         assert cell_len(line) <= max(width - 1, 10)
 
 

@@ -13,7 +13,8 @@ from vdoctor.live.announce import Announcer
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import PHASES, Event, Exit, Motion, Report, phase_of
 from vdoctor.report.motion import motion_line
-from vdoctor.report.status import memory, status_line
+from vdoctor.report.panel import Curve, View, panel
+from vdoctor.report.status import memory
 from vdoctor.report.words import word
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     from vdoctor.live.session import Recorder
     from vdoctor.rulebase.schema import RuleBase
 
+#: Seconds between two pictures of the panel: figures that change faster are not read.
+_REDRAW = 0.2
 #: The second Ctrl-C says what the third will do.
 _WARN_AT = 2
 
 
 class Screen(Watcher):
-    """A watcher that shows where the launch is: a status line on a terminal, else a line for each phase and verdict."""
+    """A watcher that shows where the launch is: a panel on a terminal, else a line for each phase and verdict."""
 
     def __init__(
         self,
@@ -64,6 +67,7 @@ class Screen(Watcher):
         self._told_ready = not tell_ready
         self._told_stalls: set[tuple[str, str | None, str | None]] = set()
         self._shown = 0.0
+        self._curves: dict[int, Curve] = {}
         self.command: list[str] = []
         #: The source in the report where nothing is recorded.
         self.name = "child"
@@ -135,11 +139,18 @@ class Screen(Watcher):
             return
         if self.examination.timeline.ready:
             self.feed.show(())
-        elif time.monotonic() - self._shown >= 0.1:
+        elif time.monotonic() - self._shown >= _REDRAW:
             self._shown = time.monotonic()
-            step = self.examination.timeline.furthest
-            line = status_line(step, t, self.last_sample, self.last_bar, terminal_width(2), self.motion, self._lang)
-            self.feed.show((line,))
+            self.feed.show(tuple(panel(self._view(t), width=terminal_width(2))))
+
+    def _view(self, t: float) -> View:
+        timeline, sample = self.examination.timeline, self.last_sample
+        for gpu in sample.gpus if sample is not None else ():
+            if gpu.memory_used is not None and gpu.memory_total:
+                curve = self._curves.setdefault(gpu.index, Curve())
+                curve.add(t, gpu.memory_used / gpu.memory_total)
+        verdict = motion_line(self.motion, self._lang) if self.motion is not None else None
+        return View(t, timeline.furthest, timeline.phases(), sample, self.last_bar, self._curves, verdict)
 
     def _say_phase(self, t: float) -> None:
         step = self.examination.timeline.furthest

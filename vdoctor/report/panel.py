@@ -10,7 +10,6 @@ from rich.cells import cell_len, set_cell_size
 
 from vdoctor.model import PHASES, Bar, PhaseTime, Sample
 from vdoctor.report.status import memory
-from vdoctor.report.words import word
 
 _GIB = 1 << 30
 _TICKS = "▁▂▃▄▅▆▇█"
@@ -70,18 +69,18 @@ class View:
     ready: bool = False
 
 
-def panel(view: View, *, lang: str, width: int) -> list[str]:
+def panel(view: View, *, width: int) -> list[str]:
     """The lines, each cut to `width` columns and without control sequences; the first one alone tells the state."""
-    lines = [_headline(view, lang), _phases(view), *_gpus(view)]
-    if len(lines) == 2 and (rest := memory(view.sample)):
+    lines = [_headline(view), _phases(view), *_gpus(view)]
+    if not _gpus(view) and (rest := memory(view.sample)):
         lines.append(" " + "  ".join(rest))
     room = max(width - 1, 10)
     return [line if cell_len(line) <= room else set_cell_size(line, room) for line in lines if line]
 
 
-def _headline(view: View, lang: str) -> str:
+def _headline(view: View) -> str:
     said = view.verdict or _progress(view.bar)
-    state = view.step or word("panel_starting", lang)
+    state = view.step or "launch"
     return f"vdoctor {view.elapsed:5.0f} s  {state}" + (f"  {said}" if said else "")
 
 
@@ -94,6 +93,9 @@ def _progress(bar: Bar | None) -> str:
 def _phases(view: View) -> str:
     """`launch 18 s · weight_load ━━━━╸─── 12 s · kv_init · graph_capture · runtime`"""
     seen = {phase.phase: phase for phase in view.phases}
+    if not seen:
+        # A program that says nothing of vLLM has none.
+        return ""
     parts = []
     for name in PHASES:
         phase = seen.get(name)

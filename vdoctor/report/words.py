@@ -99,7 +99,6 @@ _WORDS: dict[str, tuple[str, str]] = {
         "process {pid} writes to no file that can be read here: it is only measured; with its log: --follow FILE --pid {pid}",
         "进程 {pid} 的输出不在可读的文件中，只做测量；若有日志：--follow FILE --pid {pid}",
     ),
-    "panel_starting": ("starting", "启动中"),
     "session": ("session", "会话"),
     "forward": ("a step forward", "前进了一步"),
     "sideways": ("no further", "没有更进一步"),

@@ -10,17 +10,17 @@ import pytest
 
 from tests.processes import Mark, until
 from tests.tmux import Tmux, needs_tmux
-from vdoctor.commands.canvas import Canvas
+from vdoctor.live.canvas import Canvas
 
 
 class Drawing:
-    """tests/commands/drawing.py in a tmux window."""
+    """tests.live.drawing.py in a tmux window."""
 
     def __init__(self, folder: Path, mark: Mark) -> None:
         self._folder = folder
         self._number = 0
         self.tmux = Tmux(folder, mark)
-        self.tmux.start(sys.executable, "-m", "tests.commands.drawing", str(folder))
+        self.tmux.start(sys.executable, "-m", "tests.live.drawing", str(folder))
 
     def step(self, action: str) -> None:
         """Do one step and wait until it is done."""

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from vdoctor.commands.canvas import Canvas
+from vdoctor.live.canvas import Canvas
 
 
 def main(folder: Path) -> None:
