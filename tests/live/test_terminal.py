@@ -19,8 +19,11 @@ COLOURS = b"\x1b[31mred\x1b[0m \x1b[1;36m(EngineCore_DP0 pid=7)\x1b[0;0m\r\n"
 
 
 def without_status(output: bytes) -> bytes:
-    """What stays on the screen: the status line stands below the cursor, which goes back to where it was."""
-    drawn = rb"\x1b\[\?7l(?:\x1b\[K\x1b\[C)?(?:\x1b\[J)?(?:\x1b\[D)?\r(?:\r?\n)?vdoctor [^\r\n\x1b]*\r(?:\x1b\[1A)?\x1b\[\d+G\x1b\[\?7h"
+    """What stays on the screen: the panel stands below the cursor, which goes back to where it was."""
+    drawn = (
+        rb"\x1b\[\?7l(?:\x1b\[K\x1b\[C)?(?:\x1b\[J)?(?:\x1b\[D)?\r(?:\r?\n)?"
+        rb"vdoctor [^\r\n\x1b]*(?:\r\r?\n [^\r\n\x1b]*)*\r(?:\x1b\[\d+A)?\x1b\[\d+G\x1b\[\?7h"
+    )
     return re.sub(drawn, b"", output).replace(CLEAR, b"").replace(b"\x1b[J", b"")
 
 
