@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -149,7 +150,7 @@ def test_server_prints_the_number(real: RealVllm, kinds: dict[str, str], tmp_pat
         try:
             found = wait_for(server, log, r"KV cache size: ([\d,]+) tokens, .* per request: ([\d.]+)x")
         finally:
-            server.terminate()
+            os.killpg(server.pid, signal.SIGKILL)  # engine and worker, too
             server.wait(STOP_TIMEOUT_S)
     words = ["estimate", "--platform", "cpu", "--vllm-version", "0.32.0", "--format", "json", "--",
              "VLLM_CPU_KVCACHE_SPACE=1", *command]  # fmt: skip

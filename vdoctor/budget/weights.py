@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from vdoctor.budget.config import ModelConfig, rope_of
 from vdoctor.budget.groups import stages_of
-from vdoctor.budget.layers import model_bytes, uses_mla
+from vdoctor.budget.layers import layer_kinds, model_bytes, uses_mla
 from vdoctor.budget.pages import up
 from vdoctor.budget.settings import Settings
 from vdoctor.budget.tensors import Tensor
@@ -98,10 +98,11 @@ def rank_weights(parts: Iterable[Part], config: ModelConfig, settings: Settings)
             if layer is None or layer < config.layers:
                 for stage in _stages(part.tensor, layer, config, ends):
                     sizes[stage] += size * count
-    extra = _made_at_start(config, settings)
+    extras = [_made_at_start(config, settings, start, end) for start, end in zip([0, *ends], ends, strict=False)]
     scalars = [_LAYER_SCALARS * count for count in _layer_counts(ends)]
     return Weights(
-        tuple(round(size) + extra + scalar for size, scalar in zip(sizes, scalars, strict=True)), tuple(guessed[:5])
+        tuple(round(size) + extra + scalar for size, extra, scalar in zip(sizes, extras, scalars, strict=True)),
+        tuple(guessed[:5]),
     )
 
 
@@ -213,8 +214,9 @@ def _fused_parts(config: ModelConfig, tp: int) -> float:
     return (heads + 2 * kv_heads) / mine
 
 
-def _made_at_start(config: ModelConfig, settings: Settings) -> int:
-    """Tables of the rotary embedding: one row of cosines and sines a position, one table for each kind of layer."""
+def _made_at_start(config: ModelConfig, settings: Settings, start: int, end: int) -> int:
+    """Tables of the rotary embedding: one row of cosines and sines a position; one table a stage, in Gemma 3 one for
+    each kind of layer that the stage has."""
     text = config.text
     if not (text.get("rope_theta") or rope_of(text)):
         return 0
@@ -228,7 +230,7 @@ def _made_at_start(config: ModelConfig, settings: Settings) -> int:
         rows = int(_trained_positions(rope, rows) * factor)
     if kind == "deepseek_yarn" or (kind == "yarn" and uses_mla(config)) or config.type == "gpt_oss":
         element = 4
-    tables = 2 if config.type.startswith("gemma3") else 1
+    tables = len(set(layer_kinds(config)[start:end])) if config.type.startswith("gemma3") else 1
     return rows * width * element * tables
 
 
