@@ -6,6 +6,7 @@ that rules and markers look for, then, should that not be enough, all of it. Beg
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,9 +25,8 @@ WORDS = (b"rror", b"ERROR", b"raceback", b"WARN", b"CRITICAL", b"FATAL", b"atal 
 
 #: Output waits in pieces of at most this size.
 _PIECE = 1 << 16
-#: So many bytes are searched for words each time that something has to go; the child would wait for more. At some
-#: hundred MB a second that is only a part.
-_SEARCHED = 1 << 20
+#: The search for words may take this part of the time of a flood: above some tens of MB a second only a part is searched.
+_SEARCH_SHARE, _SEARCH_FIRST = 0.1, 0.05
 
 
 @dataclass(slots=True)
@@ -37,6 +37,8 @@ class Output:
     start: int
     data: bytes
     sifted: bool = False
+    #: Half of a line that was cut in two; between two gaps it is worth nothing.
+    edge: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +70,8 @@ class Backlog:
         self._items: deque[Item] = deque()
         self._end = 0
         self._line = 0
+        #: Seconds that may be spent on searching, and when they were reckoned last.
+        self._credit, self._shrunk = _SEARCH_FIRST, 0.0
         self.waiting = 0
 
     def __len__(self) -> int:
@@ -107,16 +111,17 @@ class Backlog:
         """Thin out until no more than about `limit` bytes wait."""
         kept: list[Item] = []
         last = self._tail()
-        step = max(1.0, self.waiting / _SEARCHED)
-        turn = 0.0
+        now = time.monotonic()
+        self._credit = min(self._credit + (now - self._shrunk) * _SEARCH_SHARE, _SEARCH_FIRST)
+        self._shrunk = now
         for number, item in enumerate(self._items):
             if isinstance(item, Output) and not item.sifted and 0 < number < last:
-                turn += 1
-                search = turn >= step
-                turn -= step if search else 0
-                kept += self._sift(item, search)
+                begun = time.thread_time()
+                for piece in self._sift(item, self._credit > 0):
+                    _join(kept, piece)
+                self._credit -= time.thread_time() - begun
             else:
-                kept.append(item)
+                _join(kept, item)
         self._replace(kept)
         if self.waiting > limit:
             self._replace(_without_middles(kept))
@@ -143,13 +148,14 @@ class Backlog:
             return [item]
         wanted = self._wanted(data, first, last) if search else []
         keep = [(0, first), *wanted, (last, len(data))]
+        edges = (keep[0], keep[-1])
         found: list[Item] = []
         at = 0
         for begin, end in keep:
             if begin > at:
                 found.append(Gap(item.start + at, begin - at, data.count(b"\n", at, begin)))
             if end > begin:
-                found.append(Output(item.t, item.start + begin, data[begin:end], True))
+                found.append(Output(item.t, item.start + begin, data[begin:end], True, (begin, end) in edges))
             at = max(at, end)
         return found
 
@@ -182,11 +188,26 @@ class Backlog:
 
 def _first_end(data: bytes) -> int:
     """Where the first line ends, 0 when none does. A carriage return ends a line, too (progress bars)."""
-    return min(filter(None, (data.find(b"\n") + 1, data.find(b"\r") + 1)), default=0)
+    newline = data.find(b"\n") + 1
+    return data.find(b"\r", 0, newline or len(data)) + 1 or newline
 
 
 def _last_end(data: bytes) -> int:
-    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    newline = data.rfind(b"\n") + 1
+    return data.rfind(b"\r", newline) + 1 or newline
+
+
+def _join(items: list[Item], item: Item) -> None:
+    """Append; a gap takes the edges before it and the gap before them into itself."""
+    if isinstance(item, Gap):
+        at = len(items)
+        while at and isinstance(before := items[at - 1], Output) and before.edge:
+            at -= 1
+        if at and isinstance(items[at - 1], Gap):
+            run = [one for one in (*items[at - 1 :], item) if isinstance(one, Output | Gap)]
+            items[at - 1 :] = _one_gap(run)
+            return
+    items.append(item)
 
 
 def _without_middles(items: list[Item]) -> list[Item]:

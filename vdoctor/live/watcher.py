@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _BEHIND_SECONDS = 0.5
 _LEAST, _MOST = 128 << 10, 8 << 20
 #: While more comes than can be examined, examination leaves this multiple of its time to the child, so long after it.
-_REST, _FLOOD_SECONDS = 4.0, 0.5
+_REST, _FLOOD_SECONDS = 12.0, 0.5
 #: Bytes a second, until the speed of this machine is known.
 _FIRST_RATE = 1 << 20
 
