@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
-from vdoctor.live.announce import Announcer, EventFile
 from vdoctor.live.child import CannotStart
 from vdoctor.live.instrument import added
 from vdoctor.live.session import Recorder
@@ -28,6 +27,7 @@ from vdoctor.report.words import word
 if TYPE_CHECKING:
     from vdoctor.commands.screen import Screen
     from vdoctor.diagnose import Examination
+    from vdoctor.live.announce import EventFile
     from vdoctor.live.watcher import Feed
     from vdoctor.rulebase.schema import RuleBase
 
@@ -97,7 +97,7 @@ def _run(command: list[str], wish: Wish) -> int:
     settings = {} if wish.no_instrument else added(os.environ, launch)
     facts = facts_of(wish, settings)
     base = read_rules(wish.rules) if wish.rules else None
-    events = EventFile(wish.events) if wish.events else None
+    events = open_events(wish)
     recorder = open_recorder(wish, command, facts)
     supervisor = Supervisor()
     try:
@@ -149,7 +149,9 @@ def make_screen(
     """The examination and what shows it. Slow: rules, option tables and half of vdoctor are read here."""
     from vdoctor.commands.screen import Screen
     from vdoctor.diagnose import Examination
+    from vdoctor.live.announce import EventFile
     from vdoctor.launch import options as option_tables
+    from vdoctor.live.announce import Announcer
 
     examination = Examination(base, option_tables.load(), launch, facts, wish.stall_after)
     return Screen(
@@ -228,6 +230,15 @@ def write_termination_log(wish: Wish, report: Report) -> None:
 
 #: Where Kubernetes looks for a message, and how much of it is shown.
 TERMINATION_LOG, MOST_TERMINATION = "/dev/termination-log", 4096
+
+
+def open_events(wish: Wish) -> EventFile | None:
+    """Where programs hear of events. Raises UserError."""
+    if not wish.events:
+        return None
+    from vdoctor.live.announce import EventFile
+
+    return EventFile(wish.events)
 
 
 def open_recorder(wish: Wish, command: list[str], facts: dict[str, Fact]) -> Recorder | None:

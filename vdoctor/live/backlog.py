@@ -25,8 +25,9 @@ WORDS = (b"rror", b"ERROR", b"raceback", b"WARN", b"CRITICAL", b"FATAL", b"atal 
 
 #: Output waits in pieces of at most this size.
 _PIECE = 1 << 16
-#: The search for words may take this part of the time of a flood: above some tens of MB a second only a part is searched.
-_SEARCH_SHARE, _SEARCH_FIRST = 0.1, 0.05
+#: Of a flood the first so many bytes are searched for words, then so many a second, and this part of what exceeds them:
+#: the search must not take the processor from the child.
+_SEARCH_FIRST, _SEARCH_SECOND, _SEARCH_SHARE = 32 << 20, 10 << 20, 8
 
 
 @dataclass(slots=True)
@@ -70,8 +71,8 @@ class Backlog:
         self._items: deque[Item] = deque()
         self._end = 0
         self._line = 0
-        #: Seconds that may be spent on searching, and when they were reckoned last.
-        self._credit, self._shrunk = _SEARCH_FIRST, 0.0
+        #: Bytes that may be searched; reckoned last at that time and that end of the log.
+        self._credit, self._shrunk, self._shrunk_end = float(_SEARCH_FIRST), 0.0, 0
         self.waiting = 0
 
     def __len__(self) -> int:
@@ -112,14 +113,14 @@ class Backlog:
         kept: list[Item] = []
         last = self._tail()
         now = time.monotonic()
-        self._credit = min(self._credit + (now - self._shrunk) * _SEARCH_SHARE, _SEARCH_FIRST)
-        self._shrunk = now
+        more = (now - self._shrunk) * _SEARCH_SECOND + (self._end - self._shrunk_end) / _SEARCH_SHARE
+        self._credit = min(self._credit + more, _SEARCH_FIRST)
+        self._shrunk, self._shrunk_end = now, self._end
         for number, item in enumerate(self._items):
             if isinstance(item, Output) and not item.sifted and 0 < number < last:
-                begun = time.thread_time()
                 for piece in self._sift(item, self._credit > 0):
                     _join(kept, piece)
-                self._credit -= time.thread_time() - begun
+                self._credit -= len(item.data) if self._credit > 0 else 0
             else:
                 _join(kept, item)
         self._replace(kept)

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 _BEHIND_SECONDS = 0.5
 _LEAST, _MOST = 128 << 10, 8 << 20
 #: While more comes than can be examined, examination leaves this multiple of its time to the child, so long after it.
-_REST, _FLOOD_SECONDS = 12.0, 0.5
+_REST, _FLOOD_SECONDS = 2.0, 0.5
+#: More bytes a second are beyond anything that can be followed; then it leaves much more.
+_TORRENT, _LONG_REST = 16 << 20, 30.0
 #: Bytes a second, until the speed of this machine is known.
 _FIRST_RATE = 1 << 20
 
@@ -83,7 +85,8 @@ class Watcher:
         self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
         self._rate: float = _FIRST_RATE
         self._flood_until = self._rest_until = 0.0
-        self._lost = 0
+        self._speed = self._counted = 0.0
+        self._came = self._lost = 0
         self.told_failure = False
         self.feed: Feed | None = None
 
@@ -150,6 +153,7 @@ class Watcher:
             self._warn()
         self._backlog.output(None if old else t, data)
         limit = int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
+        self._note_speed(len(data))
         if self._backlog.waiting > 2 * limit and not self.patient:
             self._backlog.shrink(limit)
             self._flood_until = time.perf_counter() + _FLOOD_SECONDS
@@ -176,7 +180,7 @@ class Watcher:
         if size > 8192:
             # Half the old value: one slow traceback is no trend.
             self._rate += (size / max(now - begun, 1e-6) - self._rate) / 2
-        self._rest_until = now + _REST * (now - begun)
+        self._rest_until = now + (_LONG_REST if self._speed > _TORRENT else _REST) * (now - begun)
         return done > 0 and len(self._backlog) > 0
 
     def tick(self, t: float) -> bool:
@@ -212,6 +216,14 @@ class Watcher:
         """The recording stopped."""
 
     # ------------------------------------------------------------------ inside
+
+    def _note_speed(self, size: int) -> None:
+        """Bytes a second that came lately."""
+        now = time.perf_counter()
+        self._came += size
+        if now - self._counted >= 0.25:
+            self._speed = self._came / (now - self._counted)
+            self._came, self._counted = 0, now
 
     def _examine(self, item: Item) -> None:
         if isinstance(item, Output):
