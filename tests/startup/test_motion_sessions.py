@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,23 @@ def test_stall_that_the_user_ended_is_the_verdict(folder: Path) -> None:
     assert first.step == one.motion.step == one.step
     assert f"kill -CONT {one.motion.pid}" in first.fixes[0].title["en"]
     assert one.facts["stall.waiting"].value == ("APIServer", "EngineCore")
+
+
+def test_silent_storage_and_two_stops_are_told_apart_from_slow_storage() -> None:
+    """300 kB/s, silent for 25 s, the worker stopped while it loads and again while it warms up."""
+    folder = FIXTURES / "stall" / "session-storage-silent-vllm-0.32.0"
+    seen = list(motions(folder, stall_after=15.0))
+    states = groupby(seen, key=lambda m: (m.state == "stalled", m.kind))
+    firsts = [next(group) for (stalled, _), group in states if stalled]
+    assert [(m.kind, m.process, m.step) for m in firsts] == [
+        ("storage", "Worker", "weight_load.read"),
+        ("stopped", "Worker", "weight_load.read"),
+        ("stopped", "Worker", "kv_init.compile"),
+    ]
+    assert {m.waiting for m in firsts} == {("APIServer", "EngineCore")}
+    assert "reading" in {m.doing for m in seen if m.state != "stalled"}
+    # With the patience that is built in a storage that is silent for 25 s is no stall.
+    assert "storage" not in {m.kind for m in motions(folder)}
 
 
 @pytest.mark.parametrize("folder", SESSIONS, ids=lambda path: path.name)

@@ -160,7 +160,10 @@ def test_pages_that_come_from_the_cache_are_progress() -> None:
     bench = Bench(*ONE)
     bench.enter("weight_load.read")
     motion = never_stalled(bench, 300, Worker={"cpu": 0.01, "grow": 2e6})
-    assert motion.rate == pytest.approx(2e6, rel=0.2)
+    # Memory grows by the pages that are read and by the copies that are made of them: no rate of reading.
+    assert (motion.state, motion.doing, motion.rate) == ("slow", "reading", None)
+    motion = never_stalled(bench, 100, Worker={"cpu": 0.5, "grow": 1e9})
+    assert motion.state == "progressing"
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,6 @@ def test_slow_and_silent_storage_and_a_stopped_worker(real: RealVllm, tmp_path: 
     assert {stall.waiting for stall in seen} == {("APIServer", "EngineCore")}
     loading = [m for m in motions(watched, STALL_AFTER_S) if m.step == "weight_load.read" and m.state != "stalled"]
     assert "reading" in {motion.doing for motion in loading}
-    rates = [motion.rate for motion in loading if motion.doing == "reading" and motion.rate]
-    assert rates and max(rates) < 3e6
     assert watched.report["verdict"] == "stalled"
     assert watched.report["motion"]["kind"] == "stopped"
     assert (watched.first["id"], watched.first["confidence"]) == ("dist.straggler", "certain")

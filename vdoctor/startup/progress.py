@@ -305,17 +305,19 @@ class Progress:
             return max(self._download.rate, self._network.rate) or None
         if what != "reading":
             return None
-        pulses = [p for p in self._tree.pulses.values() if not p.is_helper]
         if self._clock - self._step_at < WINDOW:
-            # What grew before is not the weights.
+            # What came before is not the weights.
             return None
-        # From the page cache, and from a file system in user space, nothing is counted as read: memory grows.
-        return sum(p.read_rate for p in pulses) or sum(p.growth_rate for p in self._tree.deepest()) or None
+        return sum(p.read_rate for p in self._tree.pulses.values() if not p.is_helper) or None
 
     def _is_slow(self, what: str, rate: float | None, idle: float) -> bool:
         limit, took = self._limit(), self._clock - self._step_at
         if idle >= limits.patience(self._step, self._stall_after).idle / 2:
             return True
         if what in ("reading", "downloading") and took >= _EARLY:
+            if rate is None and what == "reading":
+                # From the page cache, and from a file system in user space, nothing is counted as read: memory grows,
+                # by what is read and by where it is copied to.
+                rate = sum(p.growth_rate for p in self._tree.deepest())
             return (rate or 0.0) < (limits.SLOW_READ if what == "reading" else limits.SLOW_DOWNLOAD)
         return took >= limit.long
