@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vdoctor.commands.screen import Screen
     from vdoctor.diagnose import Examination
     from vdoctor.live.announce import EventFile
+    from vdoctor.live.sampler import Sampler
     from vdoctor.live.watcher import Feed
     from vdoctor.rulebase.schema import RuleBase
 
@@ -109,7 +110,10 @@ def _run(command: list[str], wish: Wish) -> int:
         return error.status
     with ExitStack() as undo:
         undo.callback(supervisor.abandon)
+        sampler = _start_sampler(supervisor, wish)
+        undo.callback(sampler.stop)
         screen = make_screen(wish, base or read_rules(()), launch, facts, recorder, events)
+        screen.measure_with(sampler)
         undo.pop_all()
     end = follow(screen, supervisor, command)
     report = conclude(wish, screen, recorder, end, to_stdout=False)
@@ -117,6 +121,15 @@ def _run(command: list[str], wish: Wish) -> int:
     if end is None:
         return 125
     return _STOPPED if end.asked == "stop" else end.status
+
+
+def _start_sampler(supervisor: Supervisor, wish: Wish) -> Sampler:
+    """What the GPUs hold before the server takes its part is seen in the first moments alone."""
+    from vdoctor.live.sampler import Sampler
+
+    sampler = Sampler(supervisor.pid, wish.interval, supervisor.now)
+    sampler.start()
+    return sampler
 
 
 def facts_of(wish: Wish, settings: dict[str, str]) -> dict[str, Fact]:
@@ -149,7 +162,6 @@ def make_screen(
     """The examination and what shows it. Slow: rules, option tables and half of vdoctor are read here."""
     from vdoctor.commands.screen import Screen
     from vdoctor.diagnose import Examination
-    from vdoctor.live.announce import EventFile
     from vdoctor.launch import options as option_tables
     from vdoctor.live.announce import Announcer
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Protocol
 
 from vdoctor.diagnose import Examination
 from vdoctor.live.backlog import Backlog, Gap, Item, Output, Rest
+from vdoctor.live.observer import Observer
 from vdoctor.live.sampler import Sampler
 from vdoctor.live.skipping import SkippingSplitter
-from vdoctor.live.supervise import Observer, Supervisor
+from vdoctor.live.supervise import Supervisor
 from vdoctor.live.words import words_of
 from vdoctor.model import Bar, Event, Exit, Fact, Motion, Report, Sample, Source
 
@@ -82,6 +83,7 @@ class Watcher:
         self._measure_after_ready = measure_after_ready
         self._splitter = SkippingSplitter()
         self._sampler: Sampler | None = None
+        self._samples: list[Sample] = []
         self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
         self._rate: float = _FIRST_RATE
         self._flood_until = self._rest_until = 0.0
@@ -107,7 +109,7 @@ class Watcher:
         end = replace(end, t=round(end.t, 4)) if end is not None else None
         if self._sampler is not None:
             self._sampler.stop()
-            self._take_samples(end.t if end else t)
+            self._take_samples(end.t if end else t, end=True)
         self._flood_until = 0.0
         while self.work(60.0):
             pass
@@ -117,6 +119,10 @@ class Watcher:
         self._note("watch.skipped_bytes", self._splitter.skipped)
         self._note("watch.lost_bytes", self._lost)
         return end
+
+    def measure_with(self, sampler: Sampler) -> None:
+        """A sampler that was started with the child, before there was a watcher."""
+        self._sampler = sampler
 
     def report(self, name: str) -> Report:
         """The report on what was seen so far."""
@@ -138,7 +144,7 @@ class Watcher:
 
     def started(self, pid: int) -> None:
         """Begin to measure the tree below `pid`; 0: there is none."""
-        if pid:
+        if pid and self._sampler is None:
             assert self.feed is not None
             self._sampler = Sampler(pid, self._interval, self.feed.now)
             self._sampler.start()
@@ -147,6 +153,7 @@ class Watcher:
     def output(self, t: float, data: bytes, *, old: bool = False) -> None:
         """Record the next bytes; they are examined when there is time."""
         self.elapsed = t
+        self._take_samples(t)
         t = round(t, 4)
         if self.recorder is not None:
             self.recorder.log(t, data, old=old)
@@ -242,9 +249,12 @@ class Watcher:
             self.last_bar = event.bar if event.bar is not None else None if event.kind == "record" else self.last_bar
         self.on_events(events)
 
-    def _take_samples(self, latest: float) -> None:
-        """Samples go into the queue behind the output that was there before them: a replay has the same order."""
-        for sample in self._sampler.take() if self._sampler else []:
+    def _take_samples(self, latest: float, *, end: bool = False) -> None:
+        """Samples up to that moment go into the queue, between the output before and after them; a replay has the
+        same order. At the `end` all of them."""
+        self._samples += self._sampler.take() if self._sampler else []
+        while self._samples and (end or self._samples[0].t <= latest):
+            sample = self._samples.pop(0)
             # One number of digits for the recording and the examination: both must see the same.
             sample = replace(sample, t=round(min(sample.t, latest), 4))
             last = self.last_sample or sample
@@ -257,7 +267,7 @@ class Watcher:
         after = self._measure_after_ready
         if after is not None and self._sampler is not None and self.ready_at is not None and t - self.ready_at >= after:
             self._sampler.stop()
-            self._take_samples(t)
+            self._take_samples(t, end=True)
             self._sampler = None
 
     def _note(self, name: str, number: int) -> None:
