@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.commands.conftest import FAILED, HEALTHY, Cli, Vdoctor
-from tests.processes import DEADLINE, VDOCTOR, Mark, read_until, run, start, until
+from tests.processes import DEADLINE, VDOCTOR, Mark, hold, read_until, run, start, until
 
 HEAD, TAIL = HEALTHY.splitlines(keepends=True)[:3], HEALTHY.splitlines(keepends=True)[3:]
 
@@ -122,8 +122,10 @@ def test_watching_ends_some_time_after_ready(mark: Mark, tmp_path: Path) -> None
 
 def test_log_of_a_process_is_found_and_its_tree_measured(mark: Mark, cli: Cli, tmp_path: Path) -> None:
     script = (
-        "import sys, time\nsys.stdout.write(open(sys.argv[3]).read()); sys.stdout.flush()\n"
-        "hold = bytearray(50 << 20)\ntime.sleep(1.5)\n"
+        "import os, sys, time\nsys.stdout.write(open(sys.argv[3]).read()); sys.stdout.flush()\n"
+        "hold = bytearray(50 << 20)\n"
+        "for at in range(0, len(hold), 4096):\n    hold[at] = 1\n"
+        f"while not os.path.exists({str(tmp_path / 'go')!r}):\n    time.sleep(0.02)\n"
     )
     (tmp_path / "healthy").write_text(HEALTHY)
     with (tmp_path / "its.log").open("wb") as out:
@@ -131,6 +133,8 @@ def test_log_of_a_process_is_found_and_its_tree_measured(mark: Mark, cli: Cli, t
         server = subprocess.Popen(argv, env=mark.env, stdout=out, stderr=out)
     process = watching(mark, tmp_path, "--pid", str(server.pid), "--format", "json")
     assert until(lambda: "ready" in names(tmp_path / "events"))
+    assert until(lambda: '"rss"' in (tmp_path / "s" / "samples.jsonl").read_text())
+    (tmp_path / "go").touch()
     server.wait()
     out_text, err = process.communicate(timeout=DEADLINE)
     report = json.loads(out_text)
@@ -143,8 +147,11 @@ def test_log_of_a_process_is_found_and_its_tree_measured(mark: Mark, cli: Cli, t
 
 
 def test_process_without_a_file_is_measured_alone(mark: Mark, tmp_path: Path) -> None:
-    server = subprocess.Popen(["sleep", "0.8"], env=mark.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    script = ["sh", "-c", hold(tmp_path / "go")]
+    server = subprocess.Popen(script, env=mark.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process = watching(mark, tmp_path, "--pid", str(server.pid))
+    assert until(lambda: "start" in names(tmp_path / "events"))
+    (tmp_path / "go").touch()
     server.communicate()
     _, err = process.communicate(timeout=DEADLINE)
     assert b"it is only measured" in err

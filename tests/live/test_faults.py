@@ -134,7 +134,8 @@ def test_daemon_is_ended_and_the_user_is_told_how_to_watch_one(mark: Mark) -> No
 
 def test_signals_for_the_child_alone_reach_it(mark: Mark) -> None:
     process = start(
-        [*WATCH, "-q", "--", "sh", "-c", "trap 'echo usr1; exit 5' USR1; echo ready; sleep 600 & wait"], env=mark.env
+        [*WATCH, "-q", "--", "sh", "-c", "trap 'echo usr1; exit 5' USR1; echo ready; while :; do sleep 0.1; done"],
+        env=mark.env,
     )
     assert process.stdout is not None
     read_until(process.stdout.fileno(), b"ready\n")
@@ -186,7 +187,7 @@ def test_terminal_that_gets_narrower_shows_no_leftovers(mark: Mark, tmp_path: Pa
             time.sleep(0.4)
         assert until(lambda: "second" in tmux.screen())
         assert until(lambda: "second\nvdoctor" in tmux.screen()), tmux.screen()
-        assert tmux.screen().count("vdoctor") == 1, tmux.screen()
+        assert until(lambda: tmux.screen().count("vdoctor") == 1, 10.0), tmux.screen()
         (tmp_path / "go").touch()
         assert until(lambda: "\nstatus 0" in tmux.screen())
         assert tmux.screen().splitlines()[:2] == ["first", "second"]

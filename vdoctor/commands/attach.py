@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from vdoctor.commands import watch as watching
 from vdoctor.commands.streams import tell
 from vdoctor.launch.command import parse
-from vdoctor.live.announce import EventFile
 from vdoctor.live.follow import Follower, command_of, outputs_of
 from vdoctor.live.supervise import Supervisor
 from vdoctor.live.tail import Tail
@@ -26,7 +25,7 @@ def attach(wish: Wish) -> int:
     if wish.pid is not None:
         facts["watch.pid"] = Fact(wish.pid, "watch")
     base = watching.read_rules(wish.rules)
-    events = EventFile(wish.events) if wish.events else None
+    events = watching.open_events(wish)
     recorder = watching.open_recorder(wish, command, facts)
     screen = watching.make_screen(
         wish, base, parse(command) if command else None, facts, recorder, events, attached=True

@@ -19,7 +19,6 @@ from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
-from vdoctor.live.announce import Announcer, EventFile
 from vdoctor.live.child import CannotStart
 from vdoctor.live.instrument import added
 from vdoctor.live.session import Recorder
@@ -30,6 +29,8 @@ from vdoctor.report.words import word
 if TYPE_CHECKING:
     from vdoctor.commands.screen import Screen
     from vdoctor.diagnose import Examination
+    from vdoctor.live.announce import EventFile
+    from vdoctor.live.sampler import Sampler
     from vdoctor.live.watcher import Feed
     from vdoctor.report.redact import Redactor
     from vdoctor.rulebase.schema import RuleBase
@@ -107,7 +108,7 @@ def _run(command: list[str], wish: Wish) -> int:
     settings = {} if wish.no_instrument else added(os.environ, launch)
     facts = facts_of(wish, settings)
     base = read_rules(wish.rules) if wish.rules else None
-    events = EventFile(wish.events) if wish.events else None
+    events = open_events(wish)
     recorder = open_recorder(wish, command, facts)
     supervisor = Supervisor()
     try:
@@ -119,7 +120,10 @@ def _run(command: list[str], wish: Wish) -> int:
         return error.status
     with ExitStack() as undo:
         undo.callback(supervisor.abandon)
+        sampler = _start_sampler(supervisor, wish)
+        undo.callback(sampler.stop)
         screen = make_screen(wish, base or read_rules(()), launch, facts, recorder, events)
+        screen.measure_with(sampler)
         undo.pop_all()
     end = follow(screen, supervisor, command)
     report = conclude(wish, screen, recorder, end, to_stdout=False)
@@ -133,6 +137,15 @@ def _run(command: list[str], wish: Wish) -> int:
             recorder.folder, report, wish.confirm, lang=wish.lang, rules=read_rules(wish.rules), color=screen.color
         )
     return _STOPPED if end.asked == "stop" else end.status
+
+
+def _start_sampler(supervisor: Supervisor, wish: Wish) -> Sampler:
+    """What the GPUs hold before the server takes its part is seen in the first moments alone."""
+    from vdoctor.live.sampler import Sampler
+
+    sampler = Sampler(supervisor.pid, wish.interval, supervisor.now)
+    sampler.start()
+    return sampler
 
 
 def facts_of(wish: Wish, settings: dict[str, str]) -> dict[str, Fact]:
@@ -167,6 +180,7 @@ def make_screen(
     from vdoctor.diagnose import Examination
     from vdoctor.launch import options as option_tables
     from vdoctor.launch.endpoint import endpoint
+    from vdoctor.live.announce import Announcer
 
     options = option_tables.load()
     examination = Examination(base, options, launch, facts, wish.stall_after)
@@ -254,6 +268,15 @@ def write_termination_log(wish: Wish, report: Report) -> None:
 
 #: Where Kubernetes looks for a message, and how much of it is shown.
 TERMINATION_LOG, MOST_TERMINATION = "/dev/termination-log", 4096
+
+
+def open_events(wish: Wish) -> EventFile | None:
+    """Where programs hear of events. Raises UserError."""
+    if not wish.events:
+        return None
+    from vdoctor.live.announce import EventFile
+
+    return EventFile(wish.events)
 
 
 def open_recorder(wish: Wish, command: list[str], facts: dict[str, Fact]) -> Recorder | None:

@@ -6,6 +6,7 @@ that rules and markers look for, then, should that not be enough, all of it. Beg
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,9 +25,9 @@ WORDS = (b"rror", b"ERROR", b"raceback", b"WARN", b"CRITICAL", b"FATAL", b"atal 
 
 #: Output waits in pieces of at most this size.
 _PIECE = 1 << 16
-#: So many bytes are searched for words each time that something has to go; the child would wait for more. At some
-#: hundred MB a second that is only a part.
-_SEARCHED = 1 << 20
+#: Of a flood the first so many bytes are searched for words, then so many a second, and this part of what exceeds them:
+#: the search must not take the processor from the child.
+_SEARCH_FIRST, _SEARCH_SECOND, _SEARCH_SHARE = 32 << 20, 10 << 20, 8
 
 
 @dataclass(slots=True)
@@ -37,6 +38,8 @@ class Output:
     start: int
     data: bytes
     sifted: bool = False
+    #: Half of a line that was cut in two; between two gaps it is worth nothing.
+    edge: bool = False
 
 
 @dataclass(slots=True)
@@ -68,6 +71,8 @@ class Backlog:
         self._items: deque[Item] = deque()
         self._end = 0
         self._line = 0
+        #: Bytes that may be searched; reckoned last at that time and that end of the log.
+        self._credit, self._shrunk, self._shrunk_end = float(_SEARCH_FIRST), 0.0, 0
         self.waiting = 0
 
     def __len__(self) -> int:
@@ -107,16 +112,17 @@ class Backlog:
         """Thin out until no more than about `limit` bytes wait."""
         kept: list[Item] = []
         last = self._tail()
-        step = max(1.0, self.waiting / _SEARCHED)
-        turn = 0.0
+        now = time.monotonic()
+        more = (now - self._shrunk) * _SEARCH_SECOND + (self._end - self._shrunk_end) / _SEARCH_SHARE
+        self._credit = min(self._credit + more, _SEARCH_FIRST)
+        self._shrunk, self._shrunk_end = now, self._end
         for number, item in enumerate(self._items):
             if isinstance(item, Output) and not item.sifted and 0 < number < last:
-                turn += 1
-                search = turn >= step
-                turn -= step if search else 0
-                kept += self._sift(item, search)
+                for piece in self._sift(item, self._credit > 0):
+                    _join(kept, piece)
+                self._credit -= len(item.data) if self._credit > 0 else 0
             else:
-                kept.append(item)
+                _join(kept, item)
         self._replace(kept)
         if self.waiting > limit:
             self._replace(_without_middles(kept))
@@ -143,13 +149,14 @@ class Backlog:
             return [item]
         wanted = self._wanted(data, first, last) if search else []
         keep = [(0, first), *wanted, (last, len(data))]
+        edges = (keep[0], keep[-1])
         found: list[Item] = []
         at = 0
         for begin, end in keep:
             if begin > at:
                 found.append(Gap(item.start + at, begin - at, data.count(b"\n", at, begin)))
             if end > begin:
-                found.append(Output(item.t, item.start + begin, data[begin:end], True))
+                found.append(Output(item.t, item.start + begin, data[begin:end], True, (begin, end) in edges))
             at = max(at, end)
         return found
 
@@ -182,11 +189,26 @@ class Backlog:
 
 def _first_end(data: bytes) -> int:
     """Where the first line ends, 0 when none does. A carriage return ends a line, too (progress bars)."""
-    return min(filter(None, (data.find(b"\n") + 1, data.find(b"\r") + 1)), default=0)
+    newline = data.find(b"\n") + 1
+    return data.find(b"\r", 0, newline or len(data)) + 1 or newline
 
 
 def _last_end(data: bytes) -> int:
-    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
+    newline = data.rfind(b"\n") + 1
+    return data.rfind(b"\r", newline) + 1 or newline
+
+
+def _join(items: list[Item], item: Item) -> None:
+    """Append; a gap takes the edges before it and the gap before them into itself."""
+    if isinstance(item, Gap):
+        at = len(items)
+        while at and isinstance(before := items[at - 1], Output) and before.edge:
+            at -= 1
+        if at and isinstance(items[at - 1], Gap):
+            run = [one for one in (*items[at - 1 :], item) if isinstance(one, Output | Gap)]
+            items[at - 1 :] = _one_gap(run)
+            return
+    items.append(item)
 
 
 def _without_middles(items: list[Item]) -> list[Item]:

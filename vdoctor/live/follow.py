@@ -14,10 +14,10 @@ import psutil
 from vdoctor.errors import UserError
 from vdoctor.live.history import History
 from vdoctor.live.merge import Merger
+from vdoctor.live.observer import Observer
 from vdoctor.live.output import SELECTOR
 from vdoctor.live.painter import Painter
 from vdoctor.live.signals import Signals
-from vdoctor.live.supervise import Observer
 from vdoctor.live.tail import Tail
 from vdoctor.model import Exit
 

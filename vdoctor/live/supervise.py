@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from vdoctor.live.child import CannotStart, Child, become_subreaper, status_of
 from vdoctor.live.history import History
@@ -15,6 +15,7 @@ from vdoctor.live.inlet import Inlet
 from vdoctor.live.keeper import fork_keeper, start_child
 from vdoctor.live.link import Closed, Kind, Message
 from vdoctor.live.merge import Merger
+from vdoctor.live.observer import Observer
 from vdoctor.live.output import SELECTOR
 from vdoctor.live.signals import Signals
 from vdoctor.model import Exit
@@ -32,31 +33,6 @@ _HISTORY = 2.0
 _END_GRACE = 5.0
 #: The interrupt that kills instead of asking.
 _LAST_INTERRUPT = 3
-
-
-class Observer(Protocol):
-    """Who wants to know. All times in seconds since the launch."""
-
-    def started(self, pid: int) -> None:
-        """The child runs; time 0."""
-
-    def output(self, t: float, data: bytes, *, old: bool = False) -> None:
-        """Bytes for the record, whole lines; `old` ones were written before we looked."""
-
-    def lost(self, length: int) -> None:
-        """So many bytes were passed on, but are in no record: we were too slow."""
-
-    def left(self, number: int) -> None:
-        """The child has ended and left so many processes, which are ended now."""
-
-    def interrupted(self, times: int) -> None:
-        """The user pressed Ctrl-C; after the second time he should know what a third does."""
-
-    def work(self, seconds: float) -> bool:
-        """Do what waits, for about so long; True when there is more."""
-
-    def tick(self, t: float) -> bool:
-        """Called up to ten times a second; True asks to stop the child."""
 
 
 class Supervisor:
@@ -160,6 +136,11 @@ class Supervisor:
         if self._stopped_at is None:
             self._stopped_at = time.monotonic()
             self._send(signal.SIGTERM)
+
+    @property
+    def pid(self) -> int:
+        """The child's, 0 when there is none."""
+        return self._pid
 
     @property
     def asked(self) -> str | None:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 from vdoctor.diagnose import Examination
 from vdoctor.launch.endpoint import Endpoint
 from vdoctor.live.backlog import Backlog, Gap, Item, Output, Rest
+from vdoctor.live.observer import Observer
 from vdoctor.live.probes import Probes
 from vdoctor.live.sampler import Sampler
 from vdoctor.live.skipping import SkippingSplitter
-from vdoctor.live.supervise import Observer, Supervisor
+from vdoctor.live.supervise import Supervisor
 from vdoctor.live.words import words_of
 from vdoctor.model import Bar, Event, Exit, Fact, Motion, Report, Sample, Source
 
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
 _BEHIND_SECONDS = 0.5
 _LEAST, _MOST = 128 << 10, 8 << 20
 #: While more comes than can be examined, examination leaves this multiple of its time to the child, so long after it.
-_REST, _FLOOD_SECONDS = 4.0, 0.5
+_REST, _FLOOD_SECONDS = 2.0, 0.5
+#: More bytes a second are beyond anything that can be followed; then it leaves much more.
+_TORRENT, _LONG_REST = 16 << 20, 30.0
 #: Bytes a second, until the speed of this machine is known.
 _FIRST_RATE = 1 << 20
 
@@ -85,10 +88,12 @@ class Watcher:
         self._sampler: Sampler | None = None
         self._probes: Probes | None = None
         self._endpoint = endpoint
+        self._samples: list[Sample] = []
         self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
         self._rate: float = _FIRST_RATE
         self._flood_until = self._rest_until = 0.0
-        self._lost = 0
+        self._speed = self._counted = 0.0
+        self._came = self._lost = 0
         self.told_failure = False
         self.feed: Feed | None = None
 
@@ -109,7 +114,7 @@ class Watcher:
         end = replace(end, t=round(end.t, 4)) if end is not None else None
         if self._sampler is not None:
             self._sampler.stop()
-            self._take_samples(end.t if end else t)
+            self._take_samples(end.t if end else t, end=True)
         if self._probes is not None:
             self._keep(self._probes.finish(t), end.t if end else t)
         self._flood_until = 0.0
@@ -121,6 +126,10 @@ class Watcher:
         self._note("watch.skipped_bytes", self._splitter.skipped)
         self._note("watch.lost_bytes", self._lost)
         return end
+
+    def measure_with(self, sampler: Sampler) -> None:
+        """A sampler that was started with the child, before there was a watcher."""
+        self._sampler = sampler
 
     def report(self, name: str) -> Report:
         """The report on what was seen so far."""
@@ -147,7 +156,7 @@ class Watcher:
 
     def started(self, pid: int) -> None:
         """Begin to measure the tree below `pid`; 0: there is none."""
-        if pid:
+        if pid and self._sampler is None:
             assert self.feed is not None
             self._sampler = Sampler(pid, self._interval, self.feed.now)
             self._sampler.start()
@@ -164,12 +173,14 @@ class Watcher:
     def output(self, t: float, data: bytes, *, old: bool = False) -> None:
         """Record the next bytes; they are examined when there is time."""
         self.elapsed = t
+        self._take_samples(t)
         t = round(t, 4)
         if self.recorder is not None:
             self.recorder.log(t, data, old=old)
             self._warn()
         self._backlog.output(None if old else t, data)
         limit = int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
+        self._note_speed(len(data))
         if self._backlog.waiting > 2 * limit and not self.patient:
             self._backlog.shrink(limit)
             self._flood_until = time.perf_counter() + _FLOOD_SECONDS
@@ -196,7 +207,7 @@ class Watcher:
         if size > 8192:
             # Half the old value: one slow traceback is no trend.
             self._rate += (size / max(now - begun, 1e-6) - self._rate) / 2
-        self._rest_until = now + _REST * (now - begun)
+        self._rest_until = now + (_LONG_REST if self._speed > _TORRENT else _REST) * (now - begun)
         return done > 0 and len(self._backlog) > 0
 
     def tick(self, t: float) -> bool:
@@ -235,6 +246,14 @@ class Watcher:
 
     # ------------------------------------------------------------------ inside
 
+    def _note_speed(self, size: int) -> None:
+        """Bytes a second that came lately."""
+        now = time.perf_counter()
+        self._came += size
+        if now - self._counted >= 0.25:
+            self._speed = self._came / (now - self._counted)
+            self._came, self._counted = 0, now
+
     def _examine(self, item: Item) -> None:
         if isinstance(item, Output):
             self._events(self.examination.feed(self._splitter.feed(item.data, item.t)))
@@ -252,12 +271,16 @@ class Watcher:
             self.last_bar = event.bar if event.bar is not None else None if event.kind == "record" else self.last_bar
         self.on_events(events)
 
-    def _take_samples(self, latest: float) -> None:
-        """Samples go into the queue behind the output that was there before them: a replay has the same order."""
-        for sample in self._sampler.take() if self._sampler else []:
-            if self._probes is not None:
+    def _take_samples(self, latest: float, *, end: bool = False) -> None:
+        """Samples up to that moment go into the queue, between the output before and after them; a replay has the
+        same order. At the `end` all of them."""
+        fresh = self._sampler.take() if self._sampler else []
+        if self._probes is not None:
+            for sample in fresh:
                 self._probes.see(sample)
-            self._keep([sample], latest)
+        self._samples += fresh
+        while self._samples and (end or self._samples[0].t <= latest):
+            self._keep([self._samples.pop(0)], latest)
 
     def _keep(self, samples: Sequence[Sample], latest: float) -> None:
         for sample in samples:
@@ -273,7 +296,7 @@ class Watcher:
         after = self._measure_after_ready
         if after is not None and self._sampler is not None and self.ready_at is not None and t - self.ready_at >= after:
             self._sampler.stop()
-            self._take_samples(t)
+            self._take_samples(t, end=True)
             self._sampler = None
 
     def _note(self, name: str, number: int) -> None:

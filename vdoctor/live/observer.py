@@ -1,0 +1,30 @@
+"""What those who bring output expect of whoever watches it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+
+class Observer(Protocol):
+    """Who wants to know. All times in seconds since the launch."""
+
+    def started(self, pid: int) -> None:
+        """The child runs; time 0."""
+
+    def output(self, t: float, data: bytes, *, old: bool = False) -> None:
+        """Bytes for the record, whole lines; `old` ones were written before we looked."""
+
+    def lost(self, length: int) -> None:
+        """So many bytes were passed on, but are in no record: we were too slow."""
+
+    def left(self, number: int) -> None:
+        """The child has ended and left so many processes, which are ended now."""
+
+    def interrupted(self, times: int) -> None:
+        """The user pressed Ctrl-C; after the second time he should know what a third does."""
+
+    def work(self, seconds: float) -> bool:
+        """Do what waits, for about so long; True when there is more."""
+
+    def tick(self, t: float) -> bool:
+        """Called up to ten times a second; True asks to stop the child."""
