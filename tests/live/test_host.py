@@ -96,6 +96,9 @@ def test_vllms_titles_are_roles(begin: Start, tmp_path: Path) -> None:
         ("python3", ["python3", "-m", "vllm.entrypoints.openai.api_server"], "APIServer"),
         ("python3", ["python3", "-c", "from multiprocessing.resource_tracker import main;main(5)"], "resource_tracker"),
         ("python3", ["python3", "bench.py", "vllm"], None),
+        ("uv", ["uv", "run", "vllm", "serve", "m"], None),
+        ("timeout", ["timeout", "60", "vllm", "serve", "m"], None),
+        ("sh", ["sh", "-c", "vllm serve m"], None),
         ("lda", [], None),
         ("accd", [], None),
         ("", [], None),
@@ -148,6 +151,21 @@ def test_time_of_children_that_lived_between_two_looks_is_not_lost(begin: Start)
     assert first is not None
     assert second is not None
     assert second.cpu_seconds - first.cpu_seconds >= 0.5
+    host.close()
+
+
+def test_forked_child_is_not_the_server_again(begin: Start, tmp_path: Path) -> None:
+    script = tmp_path / "vllm"
+    script.write_text(
+        "import os, sys, time\nif os.fork() == 0: time.sleep(600)\nos.write(1, b'ready\\n'); sys.stdin.read()"
+    )
+    process = begin(f"import os, sys; os.execv(sys.executable, ['python3', '-S', '-E', {str(script)!r}, 'serve', 'm'])")
+    host = Host(process.pid)
+    assert until(lambda: (sample := host.sample()) is not None and sample.processes == 2)
+    sample = host.sample()
+    assert sample is not None
+    # -S -E push the script's name behind the interpreter's options.
+    assert [row.role for row in sample.tree] == ["APIServer", None]
     host.close()
 
 

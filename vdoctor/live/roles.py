@@ -33,7 +33,9 @@ def role(name: str, words: Sequence[str]) -> str | None:
 
 
 def _is_server(words: Sequence[str]) -> bool:
-    """`[python] .../vllm serve ...` or `python -m vllm.entrypoints...`."""
+    """`[python] .../vllm serve ...` or `python -m vllm.entrypoints...`; not the `uv run vllm serve` in front of it."""
+    if not words or not ("python" in words[0] or _SERVER.search(words[0])):
+        return False
     for at, word in enumerate(words[:4]):
         if _SERVER.search(word) and "serve" in words[at + 1 : at + 3]:
             return True

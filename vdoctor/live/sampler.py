@@ -19,6 +19,8 @@ from vdoctor.model import GpuSample, Sample
 _HOST_SECONDS, _HOST_SHARE, _HOST_MOST = 1.0, 250, 10.0
 #: Rows that say the same as the last ones are told this often.
 _SAME_SECONDS = 1.0
+#: After half an hour it serves, or is so slow that a second does not count: a recording of days must stay small.
+_LONG_SECONDS, _LONG_INTERVAL = 1800.0, 1.0
 #: A driver that takes longer than the interval to answer still leaves the processor a moment.
 _LEAST_PAUSE = 0.01
 #: How long one wait for an Xid event lasts, which is how late its thread notices the end.
@@ -110,7 +112,8 @@ class Sampler:
             if gpus and (gpus != last or begun - told >= _SAME_SECONDS):
                 self._put(Sample(0.0, gpus))
                 last, told = gpus, begun
-            self._stop.wait(max(_LEAST_PAUSE, self._interval - (time.monotonic() - begun)))
+            interval = self._interval if self._now() < _LONG_SECONDS else max(self._interval, _LONG_INTERVAL)
+            self._stop.wait(max(_LEAST_PAUSE, interval - (time.monotonic() - begun)))
         self._sampled.set()
         if listener is not None:
             listener.join(2 * _XID_MILLISECONDS / 1000)

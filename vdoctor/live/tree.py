@@ -126,7 +126,7 @@ class Tree:
         words = procfs.words(stat.pid) or (before.words if before else [])
         what = role(stat.name, words)
         parent = members.get(stat.ppid)
-        if what == "APIServer" and parent is not None and parent.role == "APIServer":
+        if what == "APIServer" and parent is not None and parent.words == words:
             # Between fork and exec, and in a forked worker without a title, the parent's words are all there is.
             what = None
         return _Member(stat, what, words)

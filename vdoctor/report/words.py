@@ -37,7 +37,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "ledger_context_other": ("CUDA context, NCCL, other", "CUDA 上下文、NCCL 等"),
     "ledger_weights": ("weights", "权重"),
     "ledger_kv_cache": ("KV cache", "KV 缓存"),
-    "ledger_cuda_graphs": ("CUDA graphs", "CUDA graph"),
+    "ledger_cuda_graphs": ("CUDA graphs", "CUDA graph 占用"),
     "ledger_unexplained": ("not explained", "未能解释"),
     "ledger_reserved": ("kept by the driver", "驱动保留"),
     "ledger_free": ("free", "空闲"),

@@ -172,11 +172,7 @@ class Ledger:
         t = self._as_of(meter)
         used = meter.at(t) if t is not None else None
         ready = self._timeline.ready
-        last = meter.last
-        assert last is not None
-        reserved = None
-        if meter.total is not None and last.memory_used is not None and last.memory_free is not None:
-            reserved = max(0, meter.total - last.memory_used - last.memory_free)
+        reserved = meter.reserved
         free = meter.total - used - (reserved or 0) if meter.total is not None and used is not None else None
         rest = None
         if ready and used is not None:

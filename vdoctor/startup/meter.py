@@ -20,6 +20,7 @@ class Meter:
         self.last: GpuSample | None = None
         self.peak: int | None = None
         self.total: int | None = None
+        self.reserved: int | None = None
         self.holders: tuple[float, tuple[GpuProcess, ...]] | None = None
         self.listing: tuple[GpuProcess, ...] | None = None
         self._step = 0.0
@@ -41,6 +42,8 @@ class Meter:
             self.first = gpu
         self.last = gpu
         self.total = gpu.memory_total or self.total
+        if gpu.memory_free is not None and self.total is not None:
+            self.reserved = max(0, self.total - gpu.memory_used - gpu.memory_free)
         self.peak = max(self.peak or 0, gpu.memory_used)
         if keep:
             self._keep(t, gpu.memory_used)

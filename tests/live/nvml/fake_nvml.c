@@ -332,7 +332,7 @@ int nvmlEventSetWait_v2(void *set, EventData *data, unsigned int milliseconds) {
                 data->data = (unsigned long long)events[at].value;
                 return SUCCESS;
             }
-        usleep(5000);
+        usleep(20000);
     } while (now() < end);
     return TIMEOUT;
 }

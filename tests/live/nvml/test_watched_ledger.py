@@ -131,3 +131,17 @@ def test_driver_that_does_not_tell_memory_leaves_the_parts_open(play: Play, tmp_
     row = report["memory"]["gpus"][0]
     assert {part["measured"] for part in row["parts"].values()} <= {None, 0.0}
     assert (row["unexplained"], row["free"]) == (None, None)
+
+
+def test_finding_names_who_holds_the_memory(play: Play, tmp_path: Path) -> None:
+    me, result = os.getpid(), tmp_path / "result.json"
+    trajectory = f"gpu 0 NVIDIA-L4 GPU-aaaa {24 * GIB}\nat 0 used 0 {9 * GIB}\nat 0 proc 0 {me} {9 * GIB}\n"
+    line = (
+        "ValueError: Free memory on device cuda:0 (14.27/23.64 GiB) on startup is less than desired GPU memory utilization "
+        "(0.9, 21.28 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+    )
+    argv = [*VDOCTOR, "watch", "-q", "--no-session", "--format", "json", "--output", str(result)]
+    run([*argv, "--", "sh", "-c", f"sleep 1; echo '{line}' >&2; exit 1"], env=play(trajectory))
+    finding = json.loads(result.read_text())["findings"][0]
+    assert finding["id"] == "oom.gpu-busy"
+    assert f"(pid {me}) 9216 MiB" in finding["why"]
