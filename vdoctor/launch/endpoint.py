@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vdoctor.launch.command import variables
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.words import end_of_options, is_option
 from vdoctor.model import Launch
@@ -51,7 +52,7 @@ def endpoint(launch: Launch, options: OptionTable, environ: Mapping[str, str]) -
     if not port.isdecimal() or not 0 < int(port) < 65536:
         return f"--port {port} is no port"
     host = given.get("--host", "").strip("[]")
-    environment = {**environ, **dict(launch.env)}
+    environment = {**environ, **variables(launch)}
     quiet = "--disable-uvicorn-access-log" in given or given.get("--uvicorn-log-level", "info") not in _TALKING
     return Endpoint(
         "127.0.0.1" if host in _EVERYWHERE else host,
