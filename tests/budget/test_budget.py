@@ -14,8 +14,8 @@ from vdoctor.budget.estimate import Estimate, estimate
 from vdoctor.budget.presets import PRESETS, plan
 from vdoctor.budget.settings import GIB, Settings
 from vdoctor.budget.weights import Part
+from vdoctor.cli.estimate_options import PRESET_NAMES
 from vdoctor.commands.estimate import known_models
-from vdoctor.commands.estimate_options import PRESET_NAMES
 from vdoctor.errors import UserError
 from vdoctor.launch.options import load
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdoctor.commands.options import Confirming
+from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
 from vdoctor.errors import UserError

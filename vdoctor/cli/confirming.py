@@ -1,12 +1,14 @@
-"""Sets of options that more than one command has."""
+"""Options of a search for a change that works: of `confirm` and of `watch --confirm`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from vdoctor.commands.confirming import Confirming
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,18 +57,7 @@ def confirming(function: F) -> F:
 
 def taken_confirming(options: dict[str, Any]) -> Confirming:
     """What the options of `confirming` ask for; they are taken out of `options`."""
+    from vdoctor.commands.confirming import Confirming
+
     names = ("mode", "max_trials", "trial_timeout", "budget", "dry_run", "measure", "only")
     return Confirming(*(options.pop(name) for name in names))
-
-
-@dataclass(frozen=True, slots=True)
-class Confirming:
-    """How to confirm: minutes for the budget, seconds for one trial."""
-
-    mode: Literal["ask", "auto", "never"] = "ask"
-    max_trials: int = 12
-    trial_timeout: float = 1200.0
-    budget: float = 60.0
-    dry_run: bool = False
-    measure: bool = False
-    only: tuple[str, ...] = ()

@@ -1,0 +1,95 @@
+"""Command line: groups and options only. Errors become exit statuses here."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from typing import Any
+
+import click
+
+from vdoctor import __version__
+from vdoctor.cli import logs, plans, servers
+from vdoctor.cli.rules import rules_group
+from vdoctor.errors import UserError
+from vdoctor.intake.clean import clean
+
+_STATUS_USAGE, _STATUS_FAULT, _STATUS_INTERRUPTED = 2, 3, 130
+
+
+class _ReaderGone(Exception):
+    """A broken pipe, under a name that click does not catch: it would end with status 1, "something found"."""
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise _ReaderGone from None
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="vdoctor")
+def main_group() -> None:
+    """The cold-start and out-of-memory doctor for vLLM."""
+
+
+for _one in (
+    logs.analyze,
+    servers.watch,
+    servers.confirm,
+    plans.estimate,
+    logs.compare,
+    logs.bundle,
+    logs.explain,
+    rules_group,
+    servers.demo,
+):
+    main_group.add_command(_one)
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point; ends the process with the status of docs/exit-status.md."""
+    sys.exit(_run(argv))
+
+
+def _open_streams() -> None:
+    """Streams that the caller closed lead nowhere; what standard output cannot encode is shown escaped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _run(argv: list[str] | None) -> int:
+    _open_streams()
+    watching = (argv if argv is not None else sys.argv[1:])[:1] == ["watch"]
+    try:
+        status = main_group.main(argv, standalone_mode=False)
+        return int(status or 0)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return 125 if watching else _STATUS_USAGE
+    except click.Abort:
+        return _STATUS_INTERRUPTED
+    except UserError as error:
+        print(f"vdoctor: {clean(error.what)}", file=sys.stderr)
+        if error.hint:
+            print(f"  {error.hint}", file=sys.stderr)
+        return 125 if watching else _STATUS_USAGE
+    except KeyboardInterrupt:
+        return _STATUS_INTERRUPTED
+    except (_ReaderGone, BrokenPipeError):
+        # The reader of our output went away (| head): not our fault, and no message.
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if os.environ.get("VDOCTOR_DEBUG"):
+            raise
+        print(f"vdoctor: a fault in vdoctor itself: {type(error).__name__}: {error}", file=sys.stderr)
+        print("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log", file=sys.stderr)
+        return 125 if watching else _STATUS_FAULT

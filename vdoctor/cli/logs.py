@@ -1,0 +1,89 @@
+"""Commands that read logs and sessions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vdoctor.cli.shared import common, lang_of
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--gpu-log",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="GPU memory beside the log: nvidia-smi --query-gpu=... --format=csv, or dmon.",
+)
+@click.option(
+    "--check-redaction", is_flag=True, help="Show only what redaction replaces: kinds and counts, not the values."
+)
+@common
+def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """Diagnose saved logs, pasted tickets and recorded sessions.
+
+    PATH is a log, a session folder, a folder of logs, a .gz, .zst, .zip or .tar.gz, or - for
+    standard input. Exit status: 0 nothing wrong, 1 something found, 2 unreadable input.
+    """
+    from vdoctor.commands.analyze import analyze as run
+
+    return run(paths, lang=lang_of(lang), **options)
+
+
+@click.command()
+@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@click.option("--output", metavar="FILE", help="The archive to write [default: NAME.tar.gz in this folder].")
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
+)
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
+@click.option("--check-redaction", is_flag=True, help="Write nothing; show what redaction would replace.")
+def bundle(session: Path, lang: str | None, **options: Any) -> int:
+    """Pack a recorded session for somebody else, everything private hidden.
+
+    SESSION is a folder that `watch` recorded. Secrets, users, hosts, addresses and model folders get names such as
+    host-1; prompts are dropped. `vdoctor analyze FILE` reads the archive back to the same report.
+    """
+    from vdoctor.commands.bundle import bundle as run
+
+    return run(session, lang=lang_of(lang), **options)
+
+
+@click.command()
+@click.argument("before", metavar="BEFORE")
+@click.argument("after", metavar="AFTER")
+@common
+def compare(before: str, after: str, lang: str | None, **options: Any) -> int:
+    """Compare two starts: which phase got slower or bigger, what changed in command, versions and caches.
+
+    BEFORE and AFTER are sessions or logs. Exit status: 0 nothing got slower or bigger, 1 something did, 2 unreadable input.
+    """
+    from vdoctor.commands.compare import compare as run
+
+    return run(before, after, lang=lang_of(lang), **options)
+
+
+@click.command()
+@click.argument("rule_id", metavar="ID")
+@click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="One language only [default: both].")
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
+def explain(rule_id: str, lang: str | None, rules: tuple[Path, ...]) -> int:
+    """Show the full page of a rule, or of every rule of a finding id."""
+    from vdoctor.commands.explain import explain as run
+
+    return run(rule_id, lang=lang, rules=rules)

@@ -1,0 +1,25 @@
+"""Commands that look ahead: nothing is started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from vdoctor.cli.estimate_options import estimate_options
+from vdoctor.cli.shared import lang_of
+
+
+@click.command()
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="MODEL | -- COMMAND...")
+@estimate_options
+def estimate(words: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """The GPU memory budget: weights, KV cache, the rest; what fits, and what makes it fit.
+
+    MODEL is a folder, a repository in the Hugging Face cache, or the name of a well-known model. Behind --
+    stands a start command: vdoctor estimate -- vllm serve MODEL ... Exit status: 0 fits, 1 does not or may
+    not, 2 unreadable input. Nothing is downloaded.
+    """
+    from vdoctor.commands.estimate import run
+
+    return run(words, lang=lang_of(lang), **options)

@@ -1,0 +1,148 @@
+"""Commands that start or watch servers."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vdoctor.cli.confirming import confirming, taken_confirming
+from vdoctor.cli.shared import common, lang_of
+from vdoctor.errors import UserError
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.option(
+    "--session",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Record the session in DIR [default: a new folder in the user's state folder].",
+)
+@click.option("--no-session", is_flag=True, help="Record nothing.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(0.05, 60),
+    default=0.2,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks at the GPUs; the processes are looked at once a second.",
+)
+@click.option(
+    "--follow",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Watch the log FILE of a server that runs already.",
+)
+@click.option("--pid", type=click.IntRange(2), metavar="PID", help="Watch a process that runs already, and its log.")
+@click.option(
+    "--stall-after",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Call it a stall when nothing moves for so long [default: by step].",
+)
+@click.option(
+    "--on-stall",
+    type=click.Choice(["report", "stop"]),
+    default="report",
+    show_default=True,
+    help="What to do then: say so, or stop COMMAND (SIGTERM, later SIGKILL; exit status 1).",
+)
+@click.option(
+    "--after-ready",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Measure for so long after the server got ready; 0: until it ends [default: 0].",
+)
+@click.option(
+    "--events", metavar="FILE", help="Write phases, verdicts, findings and the end to FILE, as JSON lines; never waits."
+)
+@click.option(
+    "--termination-log",
+    is_flag=False,
+    flag_value="/dev/termination-log",
+    metavar="[=FILE]",
+    help="Write a short diagnosis to FILE [default: /dev/termination-log, when it is there].",
+)
+@click.option("--no-instrument", is_flag=True, help="Do not set NCCL_DEBUG=WARN and PYTHONFAULTHANDLER=1 for COMMAND.")
+@click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
+@click.option(
+    "--confirm",
+    "mode",
+    type=click.Choice(["ask", "auto", "never"]),
+    default="never",
+    show_default=True,
+    help="When COMMAND fails, relaunch it with changes until one is proven (see vdoctor confirm).",
+)
+@confirming
+@common
+def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """Run COMMAND, follow its start-up, and say what went wrong when it dies.
+
+    With --follow FILE, --pid PID or - (standard input: kubectl logs -f POD | vdoctor watch -) in
+    place of COMMAND: watch a server that somebody else started; Ctrl-C ends the watching, not the
+    server.
+
+    The output of COMMAND passes through unchanged; the status line and the report go to standard
+    error (with --follow and --pid the report goes to standard output). The third Ctrl-C kills.
+
+    Exit status: that of COMMAND (128+N after signal N); 1 when --on-stall stopped it; 125 vdoctor
+    itself failed, 126 COMMAND cannot be executed, 127 it was not found. Of an attached server: 0
+    nothing wrong, 1 something found, 125 vdoctor itself failed.
+    """
+    if sys.platform == "win32":
+        raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
+    from vdoctor.commands.watch import Wish
+    from vdoctor.commands.watch import watch as run
+
+    return run(command, Wish(confirm=taken_confirming(options), lang=lang_of(lang), **options))
+
+
+@click.command()
+@click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
+@click.option(
+    "--confirm",
+    "mode",
+    type=click.Choice(["ask", "auto", "never"]),
+    default="ask",
+    show_default=True,
+    help="What gives something up: ask on a terminal (else leave it out), try it unasked, or try nothing.",
+)
+@click.option(
+    "--manifest",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Start nothing: print the fix as an edit of this compose or Kubernetes file. SESSION may be a log.",
+)
+@confirming
+@common
+def confirm(session: Path, manifest: Path | None, lang: str | None, **options: Any) -> int:
+    """Relaunch the failing command of SESSION with the smallest change that works, and prove it.
+
+    SESSION is a folder that watch recorded. Every trial starts the changed command, waits until it is ready, asks for one
+    short completion, and stops it again; trials are kept in SESSION and none is made twice. Exit status: 0 a change is
+    proven, 1 none is, 2 wrong usage.
+    """
+    if sys.platform == "win32":
+        raise UserError("confirm needs a POSIX system", "run it under WSL")
+    from vdoctor.commands.confirm import confirm as run
+
+    return run(session, taken_confirming(options), manifest=manifest, lang=lang_of(lang), **options)
+
+
+@click.command()
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Play so many times faster."
+)
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
+)
+@click.option("--no-color", "color", is_flag=True, flag_value=False, default=True, help="No colours.")
+def demo(speed: float, lang: str | None, color: bool) -> int:
+    """Watch a simulated server run out of memory, and prove the fix. No GPU, no vLLM needed."""
+    from vdoctor.commands.demo import demo as run
+
+    return run(speed=speed, lang=lang_of(lang), color=color)
