@@ -197,6 +197,9 @@ class Examination:
         last = max((hit.start for hit in hits), default=0)
         if self.timeline.ready and last < self.timeline.starts:
             return []
+        if self.exit is not None and self._is_stalled():
+            # What a server complains of when it is ended in the middle of a stall is no cause.
+            hits = [hit for hit in hits if hit.evidence.line <= self._motion.stall_line or hit.rule.severity == "info"]
         return [hit for hit in hits if hit.start in (last, 0) and self._counts(hit)]
 
     def _is_earlier(self) -> bool:

@@ -113,6 +113,20 @@ def test_stopped_resource_tracker_is_nobodys_concern() -> None:
     assert bench.motion.state == "progressing"
 
 
+def test_background_threads_of_a_waiting_process_are_no_progress() -> None:
+    bench = Bench(*ONE)
+    bench.enter("weight_load.read")
+    bench.set("Worker", wchan="request_wait_answer")
+    bench.run(130, Worker={"cpu": 0.04}, APIServer={"cpu": 0.05})
+    assert stalled(bench).kind == "storage"
+
+
+def test_process_that_gets_a_tenth_of_a_core_computes() -> None:
+    bench = Bench(*ONE)
+    bench.enter("kv_init.profile")
+    never_stalled(bench, 600, Worker={"cpu": 0.1})
+
+
 def test_engine_that_spins_while_its_worker_hangs_is_no_progress() -> None:
     bench = Bench(*ONE)
     bench.enter("kv_init.profile")

@@ -56,6 +56,9 @@ class Progress:
         self._stacks: tuple[Stack, ...] = ()
         self._stall: Motion | None = None
         self._stall_over: float | None = None
+        #: the last line before the stall
+        self.stall_line = 0
+        self._last_line = 0
 
     @property
     def step(self) -> str | None:
@@ -72,6 +75,7 @@ class Progress:
     def line(self, event: Event, t: float, step: str | None) -> None:
         """Take an event that arrived `t` seconds after the launch, when the server had come to `step`."""
         self._advance(t)
+        self._last_line = event.line
         if event.process and event.pid is not None:
             self._tree.call(event.pid, event.process)
         moved = self._heartbeats.is_news(event)
@@ -103,6 +107,8 @@ class Progress:
             self._network.feed(self._clock, sample.host)
             now = self.verdict()
             if now is not None and now.state == "stalled":
+                if self._stall is None or self._stall_over is not None:
+                    self.stall_line = self._last_line
                 self._stall, self._stall_over = now, None
             elif self._stall is not None and self._stall_over is None:
                 self._stall_over = self._clock
