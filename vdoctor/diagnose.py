@@ -211,7 +211,9 @@ class Examination:
         last = max((hit.start for hit in hits), default=0)
         if self.timeline.ready and last < self.timeline.starts:
             return []
-        return [hit for hit in hits if hit.start in (last, 0) and self._counts(hit)]
+        # What a server complains of when it is ended in the middle of a stall is no cause.
+        until = self._motion.last_stall.line if self.exit is not None and self._is_stalled() else 1 << 60
+        return [hit for hit in hits if hit.start in (last, 0) and hit.evidence.line <= until and self._counts(hit)]
 
     def _is_earlier(self) -> bool:
         """The faults shown are those of a start before the last one."""
@@ -293,11 +295,10 @@ class Examination:
 
     def _may_guess(self) -> bool:
         """Nobody ended it on purpose, or because it stood still; and nobody saw what it does or waits for."""
-        asked = self.exit is not None and self.exit.asked is not None
         motion = self.motion
         if motion is not None and (motion.kind not in (None, "unknown") or motion.doing not in (None, "waiting")):
             return False
-        return not asked or self._is_stalled()
+        return self.exit is None or self.exit.asked is None or self._is_stalled()
 
     def _ends(self, findings: Sequence[Finding], facts: Facts) -> list[Finding]:
         """A log that just stops: what hangs most often at this point."""

@@ -13,7 +13,7 @@ from vdoctor.diagnose import Examination
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse
 from vdoctor.live.session import Session, is_session
-from vdoctor.model import Line, Motion, Report, Source
+from vdoctor.model import Exit, Line, Motion, Report, Sample, Source
 
 SESSIONS = sorted(path for path in FIXTURES.glob("*/session-*") if is_session(path))
 HEALTHY = [path for path in SESSIONS if path.parent.name == "healthy"]
@@ -124,3 +124,24 @@ def test_saved_log_of_a_stall_knows_nothing_of_motion(folder: Path) -> None:
     assert not {
         name for missing in report.not_evaluated for name in missing.missing if name.startswith(("stall.", "slow."))
     }
+
+
+@pytest.mark.parametrize(("asked", "verdict"), [("SIGINT", "stalled"), ("stop", "stalled"), (None, "failed")])
+def test_complaints_of_a_server_that_is_ended_in_a_stall_are_no_cause(asked: str | None, verdict: str) -> None:
+    folder = FIXTURES / "stall" / "session-load-stopped-vllm-0.32.0"
+    session = Session(folder)
+    one = examination(session)
+    seen = list(session.observations())[:-1]
+    t, number = seen[-1].t if isinstance(seen[-1], Sample) else 130.0, sum(isinstance(o, Line) for o in seen)
+    said = [
+        "Traceback (most recent call last):",
+        '  File "/v/vllm/v1/engine/core.py", line 1, in run_engine_core',
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
+    ]
+    one.feed([*seen, *(Line(number + n, text, t + 1) for n, text in enumerate(said, 1)), Exit(t + 2, 1, None, asked)])
+    report = one.report(Source("live", "x"))
+    assert report.verdict == verdict
+    assert report.findings[0].id == "dist.straggler"
+    # The wrapper is told only where the server died of the stall by itself.
+    told = {finding.id for finding in report.findings} | set(report.findings[0].symptoms)
+    assert ("dist.engine-core-failed" in told) is (asked is None)

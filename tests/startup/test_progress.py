@@ -113,6 +113,20 @@ def test_stopped_resource_tracker_is_nobodys_concern() -> None:
     assert bench.motion.state == "progressing"
 
 
+def test_background_threads_of_a_waiting_process_are_no_progress() -> None:
+    bench = Bench(*ONE)
+    bench.enter("weight_load.read")
+    bench.set("Worker", wchan="request_wait_answer")
+    bench.run(130, Worker={"cpu": 0.04}, APIServer={"cpu": 0.05})
+    assert stalled(bench).kind == "storage"
+
+
+def test_process_that_gets_a_tenth_of_a_core_computes() -> None:
+    bench = Bench(*ONE)
+    bench.enter("kv_init.profile")
+    never_stalled(bench, 600, Worker={"cpu": 0.1})
+
+
 def test_engine_that_spins_while_its_worker_hangs_is_no_progress() -> None:
     bench = Bench(*ONE)
     bench.enter("kv_init.profile")
@@ -512,7 +526,7 @@ def test_request_that_fails_at_the_end_does_not_hide_the_stall() -> None:
     bench.run(10, Worker_TP0=SPIN)
     bench.line('127.0.0.1:5 - "POST /v1/completions HTTP/1.1" 500', "APIServer", "runtime.serving")
     bench.processes = {"APIServer": bench.processes["APIServer"]}
-    bench.run(2, APIServer=SPIN)
+    bench.run(60, APIServer=SPIN)  # servers take their time to end
     final = bench.progress.final(asked=True)
     assert final is not None and (final.kind, final.process) == ("stopped", "Worker_TP1")
 
@@ -535,6 +549,16 @@ def test_slow_start_that_the_user_ends_was_slow() -> None:
     bench.run(300, Worker=SPIN)
     final = bench.progress.final(asked=True)
     assert final is not None and (final.state, final.doing) == ("slow", "computing")
+
+
+def test_worker_that_went_on_for_a_minute_was_not_ended_in_a_stall() -> None:
+    bench = Bench(*ONE)
+    bench.enter("kv_init.profile")
+    bench.set("Worker", state="T")
+    bench.run(30)
+    bench.set("Worker", state="R")
+    bench.run(60, Worker=SPIN)
+    assert bench.progress.final(asked=True) is None
 
 
 def test_frames_are_those_of_the_culprit_innermost_first() -> None:

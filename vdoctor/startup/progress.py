@@ -7,6 +7,7 @@ from vdoctor.startup import patience as limits
 from vdoctor.startup.frames import innermost
 from vdoctor.startup.gpus import GpuPulse
 from vdoctor.startup.heartbeat import Heartbeats
+from vdoctor.startup.last_stall import LastStall
 from vdoctor.startup.pace import Meter, Network, Progressed
 from vdoctor.startup.pulse import WINDOW, Pulse
 from vdoctor.startup.serving import Serving
@@ -26,8 +27,6 @@ from vdoctor.startup.tree import Tree
 _GAP = 5.0
 #: Older measurements of the processes say nothing about now.
 _STALE = 15.0
-#: A stall that ended so shortly before the end that the user asked for is the stall that he ended.
-_LAST_WORDS = 30.0
 #: A server is slow in reading or downloading only after so many seconds of it.
 _EARLY = 60.0
 _AT_WORK = ("runtime.ready", "runtime.serving")
@@ -54,8 +53,8 @@ class Progress:
         self._step: str | None = None
         self._step_at = 0.0
         self._stacks: tuple[Stack, ...] = ()
-        self._stall: Motion | None = None
-        self._stall_over: float | None = None
+        self.last_stall = LastStall()
+        self._last_line = 0
 
     @property
     def step(self) -> str | None:
@@ -72,6 +71,7 @@ class Progress:
     def line(self, event: Event, t: float, step: str | None) -> None:
         """Take an event that arrived `t` seconds after the launch, when the server had come to `step`."""
         self._advance(t)
+        self._last_line = event.line
         if event.process and event.pid is not None:
             self._tree.call(event.pid, event.process)
         moved = self._heartbeats.is_news(event)
@@ -81,11 +81,13 @@ class Progress:
             self._step, self._step_at = step, self._clock
             self._heartbeats.new_step()
             self._bar.restart()
-            self._stall = self._stall if served else None
+            if not served:
+                self.last_stall.forget()
             moved = True
         if event.bar is not None:
             moved = self._bar.feed(self._clock, event.bar)
-            self._stall = None if moved else self._stall
+            if moved:
+                self.last_stall.forget()
         if moved or self._line_at is None:
             self._line_at = self._clock
             self._serving.line(self._clock)
@@ -102,11 +104,8 @@ class Progress:
             self._download.feed(self._clock, sample.host.downloading)
             self._network.feed(self._clock, sample.host)
             now = self.verdict()
-            if now is not None and now.state == "stalled":
-                self._stall, self._stall_over = now, None
-            elif self._stall is not None and self._stall_over is None:
-                self._stall_over = self._clock
-            if self._stall is None:
+            self.last_stall.feed(now, self._clock, self._tree, self._last_line)
+            if self.last_stall.motion is None:
                 self._stacks = ()
 
     def _advance(self, t: float) -> None:
@@ -131,9 +130,8 @@ class Progress:
 
         Whoever is told to stop says a few more words: that is no movement of the start.
         """
-        if asked and self._stall is not None:
-            if self._stall_over is None or self._clock - self._stall_over <= _LAST_WORDS:
-                return self._stall
+        if asked and (stall := self.last_stall.at_end(self._clock)):
+            return stall
         now = self.verdict()
         wanted = ("stalled", "slow") if asked else ("stalled",)
         return now if now is not None and now.state in wanted else None
@@ -141,7 +139,8 @@ class Progress:
     @property
     def frames(self) -> str:
         """Function names of the processes that are stuck, innermost first, one a line; empty when none were taken."""
-        return innermost(self._stacks, self._stall.pid if self._stall else None)
+        stall = self.last_stall.motion
+        return innermost(self._stacks, stall.pid if stall else None)
 
     # ------------------------------------------------------------------ what is seen
 

@@ -8,9 +8,9 @@ from vdoctor.model import ProcessSample
 
 #: Use of the processor is averaged over so many seconds; the system counts in hundredths of a second.
 WINDOW, _SHORTEST = 5.0, 1.5
-#: Below this share of a core a process waits: measured 0.000 for main process and engine while a worker loads or is
-#: stopped, 0.013 for a worker whose storage is throttled.
-BUSY = 0.02
+#: Below this share of a core a process waits. Measured: 0.000 for main process and engine while a worker loads or is
+#: stopped; 0.01 to 0.04 for a worker whose storage is silent, by its background threads, on two cores under a load of 9.
+BUSY = 0.06
 #: From this share on a process computes or spins.
 SPINS = 0.5
 #: Less than this is noise: a page of the interpreter that is touched again, a wake-up.

@@ -152,7 +152,8 @@ class Tree:
         own = chief.pid if chief else None
         rest = [p for p in self.pulses.values() if p.pid != own and not self._is_aside(p.pid)]
         above = self.ancestors(own) if own is not None else []
-        kept = [p for p in rest if p.role or p.pid in self.titles] or [p for p in rest if p.pid in above]
+        known = [p for p in self.pulses.values() if not self._is_aside(p.pid) and (p.role or p.pid in self.titles)]
+        kept = [p for p in rest if p in known] if known else [p for p in rest if p.pid in above]
         return [(p.pid, self.name(p)) for p in sorted(kept, key=lambda p: (len(self.ancestors(p.pid)), _rank(p)))]
 
 
