@@ -74,8 +74,6 @@ class Examination:
         self.timeline = Timeline()
         self.exit: Exit | None = None
 
-    # ------------------------------------------------------------------ observations
-
     def feed(self, observations: Iterable[Observation]) -> list[Event]:
         """Take the next observations in order; returns the events read from them."""
         events: list[Event] = []
@@ -89,6 +87,10 @@ class Examination:
             else:
                 self.exit = observation
         return events
+
+    def watched(self) -> tuple[EventReader, Matcher, ProgressFacts, Stranger]:
+        """What a sieve asks, besides the timeline, before it leaves a line out."""
+        return self._reader, self._matcher, self._progress, self._stranger
 
     def _take(self, event: Event) -> None:
         self.timeline.feed(event)
@@ -122,8 +124,6 @@ class Examination:
             # The program died before it said anything that tells a step: imports, arguments.
             step = "launch.config"
         return Place(step, known is not None, self.timeline.starts, depth(process or ""), lambda: frames)
-
-    # ------------------------------------------------------------------ answer
 
     def report(self, source: Source) -> Report:
         """The report on what was seen so far."""

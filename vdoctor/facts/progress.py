@@ -7,9 +7,16 @@ import re
 from vdoctor.model import Event, Fact
 
 _STATS = re.compile(
-    r"Avg prompt throughput: (?P<prompt>[\d.]+) tokens/s, Avg generation throughput: (?P<generation>[\d.]+) tokens/s, "
-    r"Running: (?P<running>\d+) reqs"
+    r"Avg prompt throughput: (?P<prompt>\d{1,15}(?:\.\d{1,9})?) tokens/s, "
+    r"Avg generation throughput: (?P<generation>\d{1,15}(?:\.\d{1,9})?) tokens/s, Running: (?P<running>\d{1,15}) reqs"
 )
+
+
+def _states(found: re.Match[str]) -> tuple[int | None, bool | None]:
+    """The same requests go on and none begins; or they stand and not one token comes."""
+    prompt, generation, running = float(found["prompt"]), float(found["generation"]), int(found["running"])
+    lone = running if running and not prompt and generation else None
+    return lone, True if running and not prompt and not generation else None
 
 
 class _Lasting:
@@ -19,6 +26,10 @@ class _Lasting:
         self._key: object = None
         self._since: float | None = None
         self._until: float | None = None
+
+    def changes(self, key: object) -> bool:
+        """A line with this state would begin something new."""
+        return key != self._key
 
     def feed(self, key: object, time: float | None) -> None:
         """`key` names the state; None: the condition does not hold."""
@@ -56,10 +67,17 @@ class ProgressFacts:
         if found is None:
             return
         self._line = event.line
-        prompt, generation, running = float(found["prompt"]), float(found["generation"]), int(found["running"])
-        # The same requests go on and none begins; or they stand and not one token comes.
-        self._lone.feed(running if running and not prompt and generation else None, event.time)
-        self._silent.feed(True if running and not prompt and not generation else None, event.time)
+        lone, silent = _states(found)
+        self._lone.feed(lone, event.time)
+        self._silent.feed(silent, event.time)
+
+    def changes(self, text: str) -> bool:
+        """This statistics line differs in kind from the one before; else only the last of a row counts."""
+        found = _STATS.search(text)
+        if found is None:
+            return False
+        lone, silent = _states(found)
+        return self._lone.changes(lone) or self._silent.changes(silent)
 
     @property
     def facts(self) -> dict[str, Fact]:

@@ -37,6 +37,16 @@ def required_literals(pattern: str) -> frozenset[str]:
     return frozenset(_best(_candidates(tree)))
 
 
+def required_groups(pattern: str) -> list[frozenset[str]]:
+    """Sets of literals; of each set at least one is in every match. `required_literals` is the most telling of them.
+
+    >>> sorted(map(sorted, required_groups("Got (?:alpha|beta) in .*status")))
+    [[' in '], ['Got '], ['alpha', 'beta'], ['status']]
+    """
+    tree = sre_parse.parse(pattern)
+    return [] if tree.state.flags & re.IGNORECASE else [group for group in _candidates(tree) if group]
+
+
 def _best(candidates: Iterable[frozenset[str]]) -> frozenset[str]:
     return max(candidates, key=lambda group: (min(map(len, group), default=0), -len(group)), default=frozenset())
 

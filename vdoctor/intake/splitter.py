@@ -10,6 +10,7 @@ from vdoctor.model import Line
 #: JSON request body or a minified blob beyond this length never carried a signal.
 MAX_LINE = 64 * 1024
 
+_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
@@ -28,6 +29,20 @@ class LineSplitter:
         self._after_cr = False
         self._unended = False
         self.bytes = 0
+
+    @property
+    def number(self) -> int:
+        """Number of the line that the next byte belongs to."""
+        return self._no
+
+    @property
+    def is_utf8(self) -> bool:
+        """The encoding is known, and every newline is one byte."""
+        return isinstance(self._decoder, _Utf8Decoder)
+
+    def skip(self, lines: int) -> None:
+        """Whole lines were left out. Only at the start of a line."""
+        self._no += lines
 
     @property
     def lines(self) -> int:

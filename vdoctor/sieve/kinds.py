@@ -1,0 +1,80 @@
+"""Kinds of lines: what is known of all lines of one shape."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vdoctor.sieve.heads import Head, learn
+from vdoctor.sieve.needles import Check, Needles
+
+_MAX_HEADS, _MAX_SHAPES = 500, 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Records with one head and the same patterns to try. Without `checks` no line of this kind means anything;
+    `serving`: it says that the process serves."""
+
+    head: Head
+    checks: tuple[Check, ...]
+    serving: bool
+
+    def message(self, line: bytes) -> str | None:
+        """The message of a line of this kind; None when the line has another head after all."""
+        found = self.head.raw.match(line)
+        return line[found.end() :].decode("utf-8", "replace").rstrip("\r") if found else None
+
+
+class Kinds:
+    """Knows the shapes seen so far. Each is judged once."""
+
+    def __init__(self, needles: Needles) -> None:
+        self._needles = needles
+        self._heads: dict[bytes, Head | None] = {}
+        self._any_head: re.Pattern[bytes] | None = None
+        self._kinds: dict[tuple[Head, tuple[Check, ...]], Kind | None] = {}
+        self._shapes: dict[bytes, Kind | None] = {}
+
+    def of(self, shape: bytes, line: Callable[[], bytes]) -> Kind | None:
+        """The kind of a shape, of which `line` gives an example; None when its lines must all be read."""
+        if shape in self._shapes:
+            return self._shapes[shape]
+        if len(self._shapes) >= _MAX_SHAPES:
+            self._shapes.clear()
+        kind = self._shapes[shape] = self._judge(shape, line)
+        return kind
+
+    def _judge(self, shape: bytes, line: Callable[[], bytes]) -> Kind | None:
+        # Control characters and marks are removed before a line is read: what they hide shows only then.
+        if not shape.rstrip(b"\r").replace(b"\t", b" ").decode("utf-8", "replace").isprintable():
+            return None
+        head = self._head(shape, line)
+        if head is None:
+            return None
+        checks = self._needles.checks(shape[len(head.shape) :])
+        key = (head, checks)
+        if key not in self._kinds:
+            self._kinds[key] = _kind(head, checks)
+        return self._kinds[key]
+
+    def _head(self, shape: bytes, line: Callable[[], bytes]) -> Head | None:
+        if self._any_head is not None and (found := self._any_head.match(shape)):
+            return self._heads[found[0]]
+        if len(self._heads) >= _MAX_HEADS:
+            return None
+        head = learn(line())
+        if head is not None and shape.startswith(head.shape):
+            self._heads[head.shape] = head
+            # The longest one first: one head may begin with another.
+            ordered = sorted(self._heads, key=len, reverse=True)
+            self._any_head = re.compile(b"|".join(map(re.escape, ordered)))
+            return head
+        return None
+
+
+def _kind(head: Head, checks: tuple[Check, ...]) -> Kind | None:
+    if any(check.kind == "form" for check in checks):
+        return None
+    return Kind(head, tuple(c for c in checks if c.kind != "serving"), any(c.kind == "serving" for c in checks))

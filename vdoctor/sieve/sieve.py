@@ -1,0 +1,234 @@
+"""Leaves out of a long serving log what cannot change the report; see `Sieve`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from vdoctor.diagnose import Examination
+from vdoctor.intake.splitter import LineSplitter
+from vdoctor.model import Line
+from vdoctor.sieve.blocks import Block, Kept
+from vdoctor.sieve.kinds import Kind, Kinds
+from vdoctor.sieve.needles import Needles, shape
+
+#: Bytes that are sieved at once: large enough for the passes to pay, small enough to stay in a processor's cache.
+BLOCK = 1 << 20
+#: The first and the last part of a log are always read line by line.
+HEAD, TAIL = 64 << 10, 32 << 10
+#: So often the last lines of all kinds are read though nothing happened: the clock of the log must not jump.
+_BEAT = 8 << 20
+_STEP = 16 << 10
+_RUN = 256
+
+
+class _State(NamedTuple):
+    """What of the examination decides which lines mean something now."""
+
+    clock: str | None
+    start: int
+    serving: frozenset[int | str | None]
+    open: frozenset[tuple[str | None, tuple[str | None, str] | None]]
+
+
+class Sieve:
+    """Bytes to the lines that an examination must see.
+
+    A server that is up writes millions of lines of a few shapes: requests, statistics. Whether lines of a shape can mean
+    anything is decided once per shape; then they are counted, and of each kind the latest is kept back and read as soon as
+    something happens, so that times and last lines come out the same. All else is read: the beginning and the end of the log,
+    everything until the server is ready, whatever is no plain record below ERROR, tracebacks, and every line that a pattern of
+    the rules, the facts or the timeline matches. Line numbers stay those of the whole log.
+
+    The examination must be fed with each list before the next one is asked for: what it has seen decides.
+    """
+
+    def __init__(self, examination: Examination, *, head: int = HEAD, tail: int = TAIL, block: int = BLOCK) -> None:
+        self._seen = examination
+        self._reader, self._matcher, self._progress, self._stranger = examination.watched()
+        self._splitter = LineSplitter()
+        self._kinds: Kinds | None = None
+        self._head, self._tail, self._size = head, tail, block
+        self._waiting: list[bytes] = []
+        self._length = 0
+        self._aligned = True
+        self._latest: dict[object, Kept] = {}
+        self._newest: Block | None = None
+        self._at = 1
+        self._since = 0
+        #: Number of lines that were left out, and of all bytes.
+        self.skipped = 0
+        self.bytes = 0
+
+    @property
+    def lines(self) -> int:
+        """Number of lines so far as an editor counts them."""
+        return self._splitter.lines
+
+    def feed(self, data: bytes) -> Iterator[list[Line]]:
+        """Take the next bytes; gives the lines to be read, in order."""
+        self.bytes += len(data)
+        self._waiting.append(data)
+        self._length += len(data)
+        if self._length < self._size + self._tail:
+            return
+        whole = b"".join(self._waiting)
+        # Without a line end there is nothing to sieve: the splitter cuts such lines.
+        cut = whole.rfind(b"\n", 0, len(whole) - self._tail) + 1 or len(whole)
+        self._waiting, self._length = [whole[cut:]], len(whole) - cut
+        yield from self._block(whole[:cut])
+
+    def close(self) -> Iterator[list[Line]]:
+        """The input ended: gives what is left."""
+        rest = b"".join(self._waiting)
+        self._waiting, self._length = [], 0
+        yield self._read(rest)
+        yield self._splitter.close()
+
+    # ------------------------------------------------------------------ one block
+
+    def _block(self, data: bytes) -> Iterator[list[Line]]:
+        """Whole lines, unless the first or the last one has no end yet."""
+        at = 0
+        while at < len(data) and not self._may_sieve():
+            end = data.find(b"\n", at + min(_STEP, self._size)) + 1 or len(data)
+            self._aligned = data[end - 1 : end] == b"\n"
+            self._head -= end - at
+            yield self._read(data[at:end])
+            at = end
+        if at < len(data):
+            yield from self._sift(data[at:])
+
+    def _may_sieve(self) -> bool:
+        ready = self._seen.timeline.ready and self._stranger.is_sure
+        return self._head <= 0 and ready and self._aligned and self._splitter.is_utf8
+
+    def _sift(self, block: bytes) -> Iterator[list[Line]]:
+        if not block.endswith(b"\n"):
+            self._aligned = False
+            yield self._read(block)
+            return
+        view = Block(block)
+        self._settle(view)
+        kinds = self._known(view)
+        start, state, special = 0, None, frozenset[bytes]()
+        while start < view.count:
+            if state != (now := self._state()):
+                state = now
+                special = frozenset(s for s, kind in kinds.items() if kind is None or self._unsure(kind, now, view))
+            spot = self._next(view, kinds, special, now, start) if special else view.count
+            self._leave(view, kinds, start, spot)
+            if spot == view.count:
+                break
+            end = spot + 1
+            while end < view.count and end - spot < _RUN and view.shapes[end] in special:
+                if not self._means(view, kinds, now, end):
+                    break
+                end += 1
+            yield self._read(view.part(spot, end))
+            start = end
+            if not self._may_sieve():
+                # A new start begins.
+                yield self._read(view.part(start, view.count))
+                return
+        if self._since > _BEAT:
+            yield self._read(b"")
+
+    def _known(self, view: Block) -> dict[bytes, Kind | None]:
+        if self._kinds is None:
+            self._kinds = Kinds(Needles(self._matcher))
+        known = self._kinds
+        return {text: known.of(text, lambda at=at: view.lines[at]) for text, at in view.last.items()}  # type: ignore[misc]
+
+    def _state(self) -> _State:
+        timeline = self._seen.timeline
+        writers = {(_name(process), place) for process, _, place in self._reader.open_writers()}
+        return _State(self._reader.clock, timeline.starts, frozenset(timeline.serving()), frozenset(writers))
+
+    def _unsure(self, kind: Kind, state: _State, view: Block) -> bool:
+        """Lines of this kind may mean something now."""
+        return bool(kind.checks) or self._needed(kind, state, view)
+
+    def _needed(self, kind: Kind, state: _State, view: Block) -> bool:
+        """All lines of this kind must be read now."""
+        head = kind.head
+        if head.clock is not None and state.clock not in (head.clock, "arrived"):
+            return True
+        if not head.is_access and state.open:
+            place = (head.source, head.level)
+            if any(process == head.process and at in (None, place) for process, at in state.open):
+                return True
+        return kind.serving and not view.pids(head.process, state.serving) <= state.serving
+
+    def _next(
+        self, view: Block, kinds: dict[bytes, Kind | None], special: frozenset[bytes], state: _State, start: int
+    ) -> int:
+        """The place of the next line that must be read."""
+        for at in range(start, view.count):
+            if view.shapes[at] in special and self._means(view, kinds, state, at):
+                return at
+        return view.count
+
+    def _means(self, view: Block, kinds: dict[bytes, Kind | None], state: _State, at: int) -> bool:
+        kind = kinds[view.shapes[at]]
+        if kind is None or self._needed(kind, state, view):
+            return True
+        message = kind.message(view.lines[at])
+        if message is None:
+            return True
+        for check in kind.checks:
+            if check.kind == "statistics":
+                if self._progress.changes(message):
+                    return True
+            elif check.kind == "rule" and self._matcher.saturated(check.index, state.start):
+                continue
+            elif check.matches(message):
+                return True
+        return False
+
+    # ------------------------------------------------------------------ what is left out
+
+    def _leave(self, view: Block, kinds: dict[bytes, Kind | None], start: int, end: int) -> None:
+        """Leave out a stretch of lines; the latest of each kind is kept back."""
+        if start == end:
+            return
+        self._since += len(view.data) * (end - start) // view.count
+        ends: dict[object, int] = {}
+        for text, at in view.latest(start, end).items():
+            kind = kinds[text]
+            ends[kind] = max(at, ends.get(kind, -1))
+        for pid in self._seen.timeline.working():
+            found = view.rfind(b" pid=%d)" % pid, start, end)
+            if found is not None:
+                ends[pid] = found
+        for key, at in ends.items():
+            self._latest[key] = Kept(self._at + at - start, view, at)
+        self.skipped += end - start
+        self._at += end - start
+
+    def _settle(self, view: Block) -> None:
+        """Lines kept back long ago leave their blocks, so that these can go."""
+        for key, kept in self._latest.items():
+            if kept.view is not self._newest:
+                self._latest[key] = kept.alone()
+        if self._newest is not None:
+            self._newest.forget_shapes()
+        self._newest = view
+
+    def _read(self, data: bytes) -> list[Line]:
+        """The lines that were kept back, now that something happens, then those of `data`."""
+        lines: list[Line] = []
+        # The same line may be kept under two keys.
+        for number, line in sorted({(kept.number, kept.line) for kept in self._latest.values()}):
+            self._splitter.skip(number - self._splitter.number)
+            lines += self._splitter.feed(line + b"\n")
+        self._latest.clear()
+        self._since = 0
+        self._splitter.skip(self._at - self._splitter.number)
+        lines += self._splitter.feed(data)
+        self._at = self._splitter.number
+        return lines
+
+
+def _name(process: str | None) -> str | None:
+    return None if process is None else shape(process.encode()).decode()
