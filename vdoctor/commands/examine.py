@@ -12,23 +12,25 @@ from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
-from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.sieve.sieve import Sieve
 
 
 def examine_input(one: Input, rules: RuleBase, options: OptionTable) -> Report:
     """The report on one saved log. Raises UserError when it cannot be read."""
     examination = Examination(rules, options)
-    splitter = LineSplitter()
+    sieve = Sieve(examination)
     for chunk in check_text(one.name, one.chunks()):
-        examination.feed(splitter.feed(chunk))
-    examination.feed(splitter.close())
-    source = Source("stdin" if one.name == "-" else "file", one.name, splitter.lines, splitter.bytes)
+        for lines in sieve.feed(chunk):
+            examination.feed(lines)
+    for lines in sieve.close():
+        examination.feed(lines)
+    source = Source("stdin" if one.name == "-" else "file", one.name, sieve.lines, sieve.bytes)
     return examination.report(source)
 
 

@@ -73,6 +73,9 @@ class ProgressFacts:
 
     def changes(self, text: str) -> bool:
         """This statistics line differs in kind from the one before; else only the last of a row counts."""
+        if "prompt throughput: 0" not in text:
+            # Requests begin: neither state.
+            return self._lone.changes(None) or self._silent.changes(None)
         found = _STATS.search(text)
         if found is None:
             return False

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from vdoctor.errors import UserError
 
-CHUNK = 256 * 1024
+CHUNK = 1 << 20
 #: More text than this from one compressed member is no log but a bomb (or belongs decompressed first).
 MAX_UNPACKED = 8 << 30
 #: deflate reaches 1032 to 1; a log of repeated lines about 100 to 1. Checked after the first 64 MiB.

@@ -10,7 +10,6 @@ from vdoctor.model import Line
 #: JSON request body or a minified blob beyond this length never carried a signal.
 MAX_LINE = 64 * 1024
 
-_Utf8Decoder = codecs.getincrementaldecoder("utf-8")
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 
 
@@ -22,6 +21,7 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._head: bytes | None = b""
+        self._encoding = ""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._parts: list[str] = []
         self._length = 0
@@ -38,7 +38,7 @@ class LineSplitter:
     @property
     def is_utf8(self) -> bool:
         """The encoding is known, and every newline is one byte."""
-        return isinstance(self._decoder, _Utf8Decoder)
+        return self._encoding == "utf-8"
 
     def skip(self, lines: int) -> None:
         """Whole lines were left out. Only at the start of a line."""
@@ -96,6 +96,7 @@ class LineSplitter:
                 encoding = "utf-16-le"
             elif head[0:4:2] == b"\0\0" and head[1]:
                 encoding = "utf-16-be"
+        self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         return head
 

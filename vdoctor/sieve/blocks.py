@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from itertools import accumulate
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from itertools import accumulate, compress, islice
+from typing import NamedTuple, TypeVar
 
 from vdoctor.sieve.needles import shape
+
+_T = TypeVar("_T")
 
 
 class Block:
@@ -17,8 +20,7 @@ class Block:
         self.shapes = shape(data).split(b"\n")
         self.shapes.pop()
         self.count = len(self.shapes)
-        #: Each shape with the place of its last line.
-        self.last = dict(zip(self.shapes, range(self.count), strict=True))
+        self.distinct = set(self.shapes)
         self._lines: list[bytes] | None = None
         self._starts: list[int] = []
         self._pids: dict[tuple[str | None, frozenset[int | str | None]], frozenset[int | None]] = {}
@@ -35,17 +37,33 @@ class Block:
         """The bytes of these lines."""
         return b"\n".join(self.lines[start:end]) + b"\n" if start < end else b""
 
-    def latest(self, start: int, end: int) -> dict[bytes, int]:
-        """Each shape of these lines with the place of the last one."""
-        if (start, end) == (0, self.count):
-            return self.last
-        return dict(zip(self.shapes[start:end], range(start, end), strict=True))
+    def places(self, shapes: frozenset[bytes], start: int) -> Iterator[int]:
+        """Places of the lines of these shapes from `start` on."""
+        if len(shapes) == len(self.distinct):
+            return iter(range(start, self.count))
+        return compress(range(start, self.count), map(shapes.__contains__, islice(self.shapes, start, None)))
+
+    def example(self, text: bytes) -> bytes:
+        """A line of this shape."""
+        return self.lines[self.shapes.index(text)]
+
+    def latest(self, kinds: Mapping[bytes, _T], start: int, end: int) -> dict[_T, int]:
+        """Place of the last line of each kind among these lines; `kinds` names that of each shape."""
+        wanted = len(set(kinds.values()))
+        found: dict[_T, int] = {}
+        for at in range(end - 1, start - 1, -1):
+            kind = kinds[self.shapes[at]]
+            if kind not in found:
+                found[kind] = at
+                if len(found) == wanted:
+                    break
+        return found
 
     def rfind(self, text: bytes, start: int, end: int) -> int | None:
         """The last of these lines that holds `text`."""
         if (start, end) == (0, self.count):
             at = self.data.rfind(text)
-            return None if at < 0 else self.data.count(b"\n", 0, at)
+            return None if at < 0 else self.count - self.data.count(b"\n", at)
         if not self._starts:
             self._starts = [0, *accumulate(len(line) + 1 for line in self.lines)]
         at = self.data.rfind(text, self._starts[start], self._starts[end])
@@ -54,7 +72,7 @@ class Block:
     def pids(self, process: str | None, likely: frozenset[int | str | None]) -> frozenset[int | None]:
         """Pids in the tags of processes with a name of this shape; `likely` ones are looked for first.
 
-        A few processes write nearly all lines: two counts tell that nobody else did.
+        One process writes nearly all lines: a count of its tag tells that nobody else did.
         """
         if process is None:
             return frozenset((None,))
@@ -65,15 +83,18 @@ class Block:
 
     def _find_pids(self, process: str, likely: frozenset[int | str | None]) -> frozenset[int | None]:
         known = [pid for pid in likely if isinstance(pid, int)]
-        if 0 < len(known) <= 2 and self.data.count(b" pid=") == sum(self.data.count(b" pid=%d)" % pid) for pid in known):
-            return frozenset(known)
+        if 0 < len(known) <= 2:
+            once = all(text.count(b" pi=") == 1 for text in self.distinct)
+            tagged = self.count if once else self.data.count(b" pid=")
+            if sum(self.data.count(b" pid=%d)" % pid) for pid in known) == tagged:
+                return frozenset(known)
         name = b"[0-9a-f]*".join(re.escape(bytes((byte,))) for byte in process.encode())
         tags = re.compile(rb"\([0-9a-f]*" + name + rb"[0-9a-f]* (?:rank=\d+ )?pid=(\d{1,18})\b")
         return frozenset(int(pid) for pid in tags.findall(self.data))
 
     def forget_shapes(self) -> None:
         """Only single lines will be asked for."""
-        self.shapes, self.last = [], {}
+        self.shapes, self.distinct = [], set()
         self._lines, self._starts = None, []
 
 

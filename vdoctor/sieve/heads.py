@@ -14,7 +14,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING")
 _LONGEST = 400
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Head:
     """The head of records that differ in numbers only.
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from vdoctor.sieve.blocks import Block
 from vdoctor.sieve.heads import Head, learn
 from vdoctor.sieve.needles import Check, Needles
 
 _MAX_HEADS, _MAX_SHAPES = 500, 20_000
+#: Every record that may be left out names one.
+_LEVELS = (b"INFO", b"DEBUG", b"WARNING")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
     """Records with one head and the same patterns to try. Without `checks` no line of this kind means anything;
     `serving`: it says that the process serves."""
@@ -37,34 +39,35 @@ class Kinds:
         self._kinds: dict[tuple[Head, tuple[Check, ...]], Kind | None] = {}
         self._shapes: dict[bytes, Kind | None] = {}
 
-    def of(self, shape: bytes, line: Callable[[], bytes]) -> Kind | None:
-        """The kind of a shape, of which `line` gives an example; None when its lines must all be read."""
+    def of(self, shape: bytes, view: Block) -> Kind | None:
+        """The kind of a shape, of which `view` holds a line; None when its lines must all be read."""
         if shape in self._shapes:
             return self._shapes[shape]
         if len(self._shapes) >= _MAX_SHAPES:
             self._shapes.clear()
-        kind = self._shapes[shape] = self._judge(shape, line)
+        kind = self._shapes[shape] = self._judge(shape, view)
         return kind
 
-    def _judge(self, shape: bytes, line: Callable[[], bytes]) -> Kind | None:
-        # Control characters and marks are removed before a line is read: what they hide shows only then.
-        if not shape.rstrip(b"\r").replace(b"\t", b" ").decode("utf-8", "replace").isprintable():
-            return None
-        head = self._head(shape, line)
+    def _judge(self, shape: bytes, view: Block) -> Kind | None:
+        head = self._head(shape, view)
         if head is None:
             return None
-        checks = self._needles.checks(shape[len(head.shape) :])
+        message = shape[len(head.shape) :]
+        # Control characters and marks are removed before a line is read: what they hide shows only then.
+        if not message.rstrip(b"\r").replace(b"\t", b" ").decode("utf-8", "replace").isprintable():
+            return None
+        checks = self._needles.checks(message)
         key = (head, checks)
         if key not in self._kinds:
             self._kinds[key] = _kind(head, checks)
         return self._kinds[key]
 
-    def _head(self, shape: bytes, line: Callable[[], bytes]) -> Head | None:
+    def _head(self, shape: bytes, view: Block) -> Head | None:
         if self._any_head is not None and (found := self._any_head.match(shape)):
             return self._heads[found[0]]
-        if len(self._heads) >= _MAX_HEADS:
+        if len(self._heads) >= _MAX_HEADS or not any(level in shape for level in _LEVELS):
             return None
-        head = learn(line())
+        head = learn(view.example(shape))
         if head is not None and shape.startswith(head.shape):
             self._heads[head.shape] = head
             # The longest one first: one head may begin with another.

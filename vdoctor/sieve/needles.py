@@ -15,7 +15,7 @@ from typing import Literal
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
 from vdoctor.facts import log
-from vdoctor.intake.patterns import required_groups, required_literals
+from vdoctor.intake.patterns import Need, needs, required_literals
 from vdoctor.rulebase.match import Matcher
 from vdoctor.startup import outcome, timeline
 from vdoctor.startup.markers import MARKERS
@@ -23,12 +23,13 @@ from vdoctor.startup.markers import MARKERS
 #: Deleted to get the shape of a line: counts, times, addresses, hexadecimal ids.
 VARYING = b"0123456789abcdef"
 
+_Shaped = bytes | tuple[tuple["_Shaped", ...], ...]
 #: rule: a signal, by its place in the matcher; serving: says nothing new once the process serves; statistics: vLLM's
 #: periodic line; fact, marker, end: a pattern of the log's facts, the timeline, the outcome; form: always matters.
 CheckKind = Literal["rule", "serving", "statistics", "fact", "marker", "end", "form"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Check:
     """One pattern that a line with its needle may match; `index` is that of a rule's signal."""
 
@@ -36,9 +37,20 @@ class Check:
     regex: str = ""
     index: int = -1
 
-    def matches(self, text: str) -> bool:
-        """The pattern is in this message."""
-        return _compiled(self.regex).search(text) is not None
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern, compiled once."""
+        return _compiled(self.regex)
+
+    @property
+    def literal(self) -> str:
+        """The longest text that is in every match; empty when there are alternatives only."""
+        return _longest(self.regex)
+
+
+@functools.cache
+def _longest(regex: str) -> str:
+    return max((need for need in needs(regex) if isinstance(need, str)), key=len, default="")
 
 
 @functools.cache
@@ -100,9 +112,19 @@ class Needles:
 
 def _possible(regex: str, text: bytes) -> bool:
     """Every literal that a match must hold has left its shape."""
-    return all(any(needle in text for needle in group) for group in _groups(regex))
+    return _all_in(_wanted(regex), text)
+
+
+def _all_in(wanted: tuple[_Shaped, ...], text: bytes) -> bool:
+    return all(
+        need in text if isinstance(need, bytes) else any(_all_in(branch, text) for branch in need) for need in wanted
+    )
 
 
 @functools.cache
-def _groups(regex: str) -> list[frozenset[bytes]]:
-    return [frozenset(shape(literal.encode()) for literal in group) for group in required_groups(regex)]
+def _wanted(regex: str) -> tuple[_Shaped, ...]:
+    return _shaped(needs(regex))
+
+
+def _shaped(wanted: tuple[Need, ...]) -> tuple[_Shaped, ...]:
+    return tuple(shape(n.encode()) if isinstance(n, str) else tuple(_shaped(branch) for branch in n) for n in wanted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from vdoctor.diagnose import Examination
@@ -10,16 +10,23 @@ from vdoctor.intake.splitter import LineSplitter
 from vdoctor.model import Line
 from vdoctor.sieve.blocks import Block, Kept
 from vdoctor.sieve.kinds import Kind, Kinds
-from vdoctor.sieve.needles import Needles, shape
+from vdoctor.sieve.needles import Check, Needles, shape
 
 #: Bytes that are sieved at once: large enough for the passes to pay, small enough to stay in a processor's cache.
 BLOCK = 1 << 20
 #: The first and the last part of a log are always read line by line.
-HEAD, TAIL = 64 << 10, 32 << 10
+HEAD, TAIL = 16 << 10, 16 << 10
 #: So often the last lines of all kinds are read though nothing happened: the clock of the log must not jump.
 _BEAT = 8 << 20
 _STEP = 16 << 10
 _RUN = 256
+
+
+class Test(NamedTuple):
+    """What makes a message of a serving process worth reading; `literal` is in all messages that do."""
+
+    literal: str
+    means: Callable[[str], object]
 
 
 class _State(NamedTuple):
@@ -82,7 +89,13 @@ class Sieve:
         """The input ended: gives what is left."""
         rest = b"".join(self._waiting)
         self._waiting, self._length = [], 0
-        yield self._read(rest)
+        cut = rest.rfind(b"\n", 0, max(0, len(rest) - self._tail)) + 1
+        if cut and self._at > 1:
+            # A log of one block is read as a whole.
+            yield from self._block(rest[:cut])
+        else:
+            cut = 0
+        yield self._read(rest[cut:])
         yield self._splitter.close()
 
     # ------------------------------------------------------------------ one block
@@ -111,20 +124,15 @@ class Sieve:
         view = Block(block)
         self._settle(view)
         kinds = self._known(view)
-        start, state, special = 0, None, frozenset[bytes]()
+        start = 0
+        state, wanted = None, _Wanted(view, kinds, {})
         while start < view.count:
             if state != (now := self._state()):
-                state = now
-                special = frozenset(s for s, kind in kinds.items() if kind is None or self._unsure(kind, now, view))
-            spot = self._next(view, kinds, special, now, start) if special else view.count
+                state, wanted = now, _Wanted(view, kinds, self._tests(view, kinds, now))
+            spot, end = wanted.next_run(start)
             self._leave(view, kinds, start, spot)
-            if spot == view.count:
+            if spot == end:
                 break
-            end = spot + 1
-            while end < view.count and end - spot < _RUN and view.shapes[end] in special:
-                if not self._means(view, kinds, now, end):
-                    break
-                end += 1
             yield self._read(view.part(spot, end))
             start = end
             if not self._may_sieve():
@@ -138,16 +146,29 @@ class Sieve:
         if self._kinds is None:
             self._kinds = Kinds(Needles(self._matcher))
         known = self._kinds
-        return {text: known.of(text, lambda at=at: view.lines[at]) for text, at in view.last.items()}  # type: ignore[misc]
+        return {text: known.of(text, view) for text in view.distinct}
 
     def _state(self) -> _State:
         timeline = self._seen.timeline
         writers = {(_name(process), place) for process, _, place in self._reader.open_writers()}
         return _State(self._reader.clock, timeline.starts, frozenset(timeline.serving()), frozenset(writers))
 
-    def _unsure(self, kind: Kind, state: _State, view: Block) -> bool:
-        """Lines of this kind may mean something now."""
-        return bool(kind.checks) or self._needed(kind, state, view)
+    def _tests(
+        self, view: Block, kinds: dict[bytes, Kind | None], state: _State
+    ) -> dict[bytes, tuple[Test, ...] | None]:
+        """What to try on the lines of each shape; None: all of them must be read. Shapes that mean nothing now are left out."""
+        tests: dict[bytes, tuple[Test, ...] | None] = {}
+        of_kind: dict[Kind, tuple[Test, ...] | None] = {}
+        for text, kind in kinds.items():
+            if kind is None:
+                tests[text] = None
+                continue
+            if kind not in of_kind:
+                needed = self._needed(kind, state, view)
+                of_kind[kind] = None if needed else tuple(self._test(check, state) for check in kind.checks)
+            if (some := of_kind[kind]) != ():
+                tests[text] = some
+        return tests
 
     def _needed(self, kind: Kind, state: _State, view: Block) -> bool:
         """All lines of this kind must be read now."""
@@ -160,31 +181,14 @@ class Sieve:
                 return True
         return kind.serving and not view.pids(head.process, state.serving) <= state.serving
 
-    def _next(
-        self, view: Block, kinds: dict[bytes, Kind | None], special: frozenset[bytes], state: _State, start: int
-    ) -> int:
-        """The place of the next line that must be read."""
-        for at in range(start, view.count):
-            if view.shapes[at] in special and self._means(view, kinds, state, at):
-                return at
-        return view.count
-
-    def _means(self, view: Block, kinds: dict[bytes, Kind | None], state: _State, at: int) -> bool:
-        kind = kinds[view.shapes[at]]
-        if kind is None or self._needed(kind, state, view):
-            return True
-        message = kind.message(view.lines[at])
-        if message is None:
-            return True
-        for check in kind.checks:
-            if check.kind == "statistics":
-                if self._progress.changes(message):
-                    return True
-            elif check.kind == "rule" and self._matcher.saturated(check.index, state.start):
-                continue
-            elif check.matches(message):
-                return True
-        return False
+    def _test(self, check: Check, state: _State) -> Test:
+        if check.kind == "statistics":
+            return Test("", self._progress.changes)
+        search = check.pattern.search
+        if check.kind != "rule":
+            return Test(check.literal, search)
+        index, saturated = check.index, self._matcher.saturated
+        return Test(check.literal, lambda message: search(message) and not saturated(index, state.start))
 
     # ------------------------------------------------------------------ what is left out
 
@@ -193,11 +197,11 @@ class Sieve:
         if start == end:
             return
         self._since += len(view.data) * (end - start) // view.count
-        ends: dict[object, int] = {}
-        for text, at in view.latest(start, end).items():
-            kind = kinds[text]
-            ends[kind] = max(at, ends.get(kind, -1))
-        for pid in self._seen.timeline.working():
+        ends: dict[object, int] = {**view.latest(kinds, start, end)}
+        families = {kind.head.process if kind else "" for kind in kinds.values()}
+        for pid, name in self._seen.timeline.working():
+            if _name(name) not in families and "" not in families:
+                continue
             found = view.rfind(b" pid=%d)" % pid, start, end)
             if found is not None:
                 ends[pid] = found
@@ -228,6 +232,39 @@ class Sieve:
         lines += self._splitter.feed(data)
         self._at = self._splitter.number
         return lines
+
+
+class _Wanted:
+    """Finds the lines of a block that must be read, while the state stays what it is."""
+
+    def __init__(
+        self, view: Block, kinds: dict[bytes, Kind | None], tests: dict[bytes, tuple[Test, ...] | None]
+    ) -> None:
+        self._view, self._kinds, self._tests = view, kinds, tests
+        self._shapes = frozenset(tests)
+
+    def next_run(self, start: int) -> tuple[int, int]:
+        """Place of the next such line from `start` on, and the place behind the last one that follows it without a gap."""
+        view = self._view
+        if not self._shapes:
+            return view.count, view.count
+        for spot in view.places(self._shapes, start):
+            if self._means(spot):
+                end = spot + 1
+                while end < view.count and end - spot < _RUN and view.shapes[end] in self._tests and self._means(end):
+                    end += 1
+                return spot, end
+        return view.count, view.count
+
+    def _means(self, at: int) -> bool:
+        text = self._view.shapes[at]
+        tests, kind = self._tests[text], self._kinds[text]
+        if tests is None or kind is None:
+            return True
+        message = kind.message(self._view.lines[at])
+        if message is None:
+            return True
+        return any(literal in message and means(message) for literal, means in tests)
 
 
 def _name(process: str | None) -> str | None:

@@ -272,9 +272,9 @@ class Timeline:
             found.add(None)
         return found  # type: ignore[return-value]
 
-    def working(self) -> tuple[int, ...]:
-        """Pids of the processes that are in some step."""
-        return tuple(key for key, track in self._tracks.items() if track.open and isinstance(key, int))
+    def working(self) -> list[tuple[int, str]]:
+        """Pid and name of the processes that are in some step."""
+        return [(key, track.name) for key, track in self._tracks.items() if track.open and isinstance(key, int)]
 
     def step_at(self, event: Event) -> str | None:
         """The step of the process that wrote this event, else how far the server has come.
