@@ -13,10 +13,11 @@ _T = TypeVar("_T")
 
 
 class Block:
-    """Bytes that end with a newline. Lines are counted from 0."""
+    """Bytes that end with a newline. Places of lines are counted from 0; `number` is that of the first one in the log."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, number: int) -> None:
         self.data = data
+        self.number = number
         self.shapes = shape(data).split(b"\n")
         self.shapes.pop()
         self.count = len(self.shapes)
@@ -101,9 +102,12 @@ class Block:
 class Kept(NamedTuple):
     """A line that was left out for now."""
 
-    number: int
     view: Block
     at: int
+
+    @property
+    def number(self) -> int:
+        return self.view.number + self.at
 
     @property
     def line(self) -> bytes:
@@ -111,4 +115,4 @@ class Kept(NamedTuple):
 
     def alone(self) -> Kept:
         """The same without the block around it."""
-        return self if self.view.count == 1 else Kept(self.number, Block(self.line + b"\n"), 0)
+        return self if self.view.count == 1 else Kept(Block(self.line + b"\n", self.number), 0)

@@ -10,6 +10,7 @@ from vdoctor.model import Line
 from vdoctor.sieve.needles import VARYING, shape
 
 _TAG = re.compile(rb"\(([^()]*) pid=(\d+)\)")
+_STAMP = re.compile(rb"\d\d-\d\d \d\d:\d\d:\d\d")
 _LEVELS = ("DEBUG", "INFO", "WARNING")
 _LONGEST = 400
 
@@ -28,6 +29,11 @@ class Head:
     source: str | None
     level: str
     clock: str | None
+
+    def stamp(self, line: bytes) -> str | None:
+        """vLLM's own time stamp where the time of the line comes from it."""
+        found = _STAMP.search(line, 0, _LONGEST) if self.clock == "own" else None
+        return found[0].decode() if found else None
 
     @property
     def is_access(self) -> bool:

@@ -16,12 +16,15 @@ _LEVELS = (b"INFO", b"DEBUG", b"WARNING")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """Records with one head and the same patterns to try. Without `checks` no line of this kind means anything;
-    `serving`: it says that the process serves."""
+    """Records with one head and the same patterns to try. Without `checks` no line of this kind means anything.
+
+    `serving`: it says that the process serves; `statistics`: vLLM's periodic line.
+    """
 
     head: Head
     checks: tuple[Check, ...]
     serving: bool
+    statistics: bool
 
     def message(self, line: bytes) -> str | None:
         """The message of a line of this kind; None when the line has another head after all."""
@@ -80,4 +83,6 @@ class Kinds:
 def _kind(head: Head, checks: tuple[Check, ...]) -> Kind | None:
     if any(check.kind == "form" for check in checks):
         return None
-    return Kind(head, tuple(c for c in checks if c.kind != "serving"), any(c.kind == "serving" for c in checks))
+    kinds = {check.kind for check in checks}
+    rest = tuple(check for check in checks if check.kind not in ("serving", "statistics"))
+    return Kind(head, rest, "serving" in kinds, "statistics" in kinds)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,8 +79,11 @@ class Needles:
 
     def __init__(self, matcher: Matcher) -> None:
         owners: dict[bytes, list[Check]] = {}
+        #: As they stand in the log.
+        self.literals: set[str] = set()
 
-        def add(check: Check, literals: Iterable[str]) -> None:
+        def add(check: Check, literals: Collection[str]) -> None:
+            self.literals.update(literals)
             for literal in literals:
                 needle = shape(literal.encode())
                 if not needle:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vdoctor.diagnose import Examination
 from vdoctor.intake.splitter import LineSplitter
-from vdoctor.model import Line
+from vdoctor.model import Event, Line
 from vdoctor.sieve.blocks import Block, Kept
 from vdoctor.sieve.kinds import Kind, Kinds
 from vdoctor.sieve.needles import Check, Needles, shape
@@ -121,14 +121,14 @@ class Sieve:
             self._aligned = False
             yield self._read(block)
             return
-        view = Block(block)
+        view = Block(block, self._at)
         self._settle(view)
         kinds = self._known(view)
         start = 0
-        state, wanted = None, _Wanted(view, kinds, {})
+        state, wanted = None, _Wanted(view, kinds, {}, self._note)
         while start < view.count:
             if state != (now := self._state()):
-                state, wanted = now, _Wanted(view, kinds, self._tests(view, kinds, now))
+                state, wanted = now, _Wanted(view, kinds, self._tests(view, kinds, now), self._note)
             spot, end = wanted.next_run(start)
             self._leave(view, kinds, start, spot)
             if spot == end:
@@ -166,7 +166,7 @@ class Sieve:
             if kind not in of_kind:
                 needed = self._needed(kind, state, view)
                 of_kind[kind] = None if needed else tuple(self._test(check, state) for check in kind.checks)
-            if (some := of_kind[kind]) != ():
+            if (some := of_kind[kind]) != () or kind.statistics:
                 tests[text] = some
         return tests
 
@@ -182,13 +182,24 @@ class Sieve:
         return kind.serving and not view.pids(head.process, state.serving) <= state.serving
 
     def _test(self, check: Check, state: _State) -> Test:
-        if check.kind == "statistics":
-            return Test("", self._progress.changes)
         search = check.pattern.search
         if check.kind != "rule":
             return Test(check.literal, search)
         index, saturated = check.index, self._matcher.saturated
         return Test(check.literal, lambda message: search(message) and not saturated(index, state.start))
+
+    def _note(self, view: Block, at: int, kind: Kind, message: str) -> None:
+        """A line of statistics that is left out: what it says of the load is kept all the same."""
+        if not self._progress.changes(message):
+            return
+        line, number = view.lines[at], view.number + at
+        stamp = kind.head.stamp(line)
+        if stamp is not None:
+            time = self._reader.time_of(stamp)
+            self._progress.feed(Event(number, "record", message, message, time=time))
+        else:
+            for event in self._reader.read([Line(number, line.decode("utf-8", "replace").rstrip("\r"))]):
+                self._progress.feed(event)
 
     # ------------------------------------------------------------------ what is left out
 
@@ -206,7 +217,7 @@ class Sieve:
             if found is not None:
                 ends[pid] = found
         for key, at in ends.items():
-            self._latest[key] = Kept(self._at + at - start, view, at)
+            self._latest[key] = Kept(view, at)
         self.skipped += end - start
         self._at += end - start
 
@@ -238,9 +249,13 @@ class _Wanted:
     """Finds the lines of a block that must be read, while the state stays what it is."""
 
     def __init__(
-        self, view: Block, kinds: dict[bytes, Kind | None], tests: dict[bytes, tuple[Test, ...] | None]
+        self,
+        view: Block,
+        kinds: dict[bytes, Kind | None],
+        tests: dict[bytes, tuple[Test, ...] | None],
+        note: Callable[[Block, int, Kind, str], None],
     ) -> None:
-        self._view, self._kinds, self._tests = view, kinds, tests
+        self._view, self._kinds, self._tests, self._note = view, kinds, tests, note
         self._shapes = frozenset(tests)
 
     def next_run(self, start: int) -> tuple[int, int]:
@@ -251,7 +266,8 @@ class _Wanted:
         for spot in view.places(self._shapes, start):
             if self._means(spot):
                 end = spot + 1
-                while end < view.count and end - spot < _RUN and view.shapes[end] in self._tests and self._means(end):
+                # Only what needs no test: a line must not be judged before those in front of it were read.
+                while end < view.count and end - spot < _RUN and self._tests.get(view.shapes[end], ()) is None:
                     end += 1
                 return spot, end
         return view.count, view.count
@@ -262,9 +278,11 @@ class _Wanted:
         if tests is None or kind is None:
             return True
         message = kind.message(self._view.lines[at])
-        if message is None:
+        if message is None or any(literal in message and means(message) for literal, means in tests):
             return True
-        return any(literal in message and means(message) for literal, means in tests)
+        if kind.statistics:
+            self._note(self._view, at, kind, message)
+        return False
 
 
 def _name(process: str | None) -> str | None:
