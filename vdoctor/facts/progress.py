@@ -12,8 +12,19 @@ _STATS = re.compile(
 )
 
 
-def _states(found: re.Match[str]) -> tuple[int | None, bool | None]:
-    """The same requests go on and none begins; or they stand and not one token comes."""
+#: The number of requests that go on while none begins; and whether requests stand and not one token comes.
+Load = tuple[int | None, bool | None]
+
+
+def load(text: str) -> Load | None:
+    """What a line of statistics says of the load; None when it is none."""
+    if "prompt throughput: 0" not in text and "Avg prompt throughput: " in text:
+        return (None, None)
+    found = _STATS.search(text)
+    return _load(found) if found else None
+
+
+def _load(found: re.Match[str]) -> Load:
     prompt, generation, running = float(found["prompt"]), float(found["generation"]), int(found["running"])
     lone = running if running and not prompt and generation else None
     return lone, True if running and not prompt and not generation else None
@@ -26,10 +37,6 @@ class _Lasting:
         self._key: object = None
         self._since: float | None = None
         self._until: float | None = None
-
-    def changes(self, key: object) -> bool:
-        """A line with this state would begin something new."""
-        return key != self._key
 
     def feed(self, key: object, time: float | None) -> None:
         """`key` names the state; None: the condition does not hold."""
@@ -52,6 +59,8 @@ class ProgressFacts:
         self._lone = _Lasting()
         self._silent = _Lasting()
         self._line = 0
+        #: That of the last line; a row of lines with one load counts by its first and its last line alone.
+        self.load: Load = (None, None)
         self._shard: tuple[float, int] | None = None
 
     def feed(self, event: Event) -> None:
@@ -67,20 +76,14 @@ class ProgressFacts:
         if found is None:
             return
         self._line = event.line
-        lone, silent = _states(found)
+        lone, silent = self.load = _load(found)
         self._lone.feed(lone, event.time)
         self._silent.feed(silent, event.time)
 
-    def changes(self, text: str) -> bool:
-        """This statistics line differs in kind from the one before; else only the last of a row counts."""
-        if "prompt throughput: 0" not in text:
-            # Requests begin: neither state.
-            return self._lone.changes(None) or self._silent.changes(None)
-        found = _STATS.search(text)
-        if found is None:
-            return False
-        lone, silent = _states(found)
-        return self._lone.changes(lone) or self._silent.changes(silent)
+    def interrupt(self) -> None:
+        """The load was another one for a while."""
+        self._lone.feed(None, None)
+        self._silent.feed(None, None)
 
     @property
     def facts(self) -> dict[str, Fact]:

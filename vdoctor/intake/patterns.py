@@ -6,6 +6,7 @@ looks for all literals at once and only patterns whose literal is there are trie
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import sys
@@ -23,6 +24,7 @@ MIN_LITERAL = 4
 _GROUPS = (sre_constants.SUBPATTERN, getattr(sre_constants, "ATOMIC_GROUP", None))
 
 
+@functools.cache
 def required_literals(pattern: str) -> frozenset[str]:
     """Literals of which at least one is in every match; empty when there is no such set.
 

@@ -24,7 +24,7 @@ class Block:
         self.distinct = set(self.shapes)
         self._lines: list[bytes] | None = None
         self._starts: list[int] = []
-        self._pids: dict[tuple[str | None, frozenset[int | str | None]], frozenset[int | None]] = {}
+        self._pids: dict[tuple[str, tuple[tuple[int, str], ...]], frozenset[int]] = {}
 
     @property
     def lines(self) -> list[bytes]:
@@ -43,6 +43,23 @@ class Block:
         if len(shapes) == len(self.distinct):
             return iter(range(start, self.count))
         return compress(range(start, self.count), map(shapes.__contains__, islice(self.shapes, start, None)))
+
+    def holding(self, text: bytes, shapes: frozenset[bytes], start: int) -> Iterator[tuple[int, bytes]]:
+        """Place and bytes of the lines of these shapes from `start` on. Nearly all lines that hold `text` are of these."""
+        # Cutting out all lines takes longer than all the rest: the places come from the shapes, the lines from a search.
+        data, end = self.data, 0
+        for at in self.places(shapes, 0):
+            line = b""
+            if self._lines is None:
+                hit = data.find(text, end)
+                begin = data.rfind(b"\n", end, hit) + 1 or end
+                end = data.find(b"\n", hit)
+                line = data[begin:end]
+            if shape(line) != self.shapes[at]:
+                # Another line holds the text as well, or this one only its shape.
+                line = self.lines[at]
+            if at >= start:
+                yield at, line
 
     def example(self, text: bytes) -> bytes:
         """A line of this shape."""
@@ -70,28 +87,26 @@ class Block:
         at = self.data.rfind(text, self._starts[start], self._starts[end])
         return None if at < 0 else start + self.data.count(b"\n", self._starts[start], at)
 
-    def pids(self, process: str | None, likely: frozenset[int | str | None]) -> frozenset[int | None]:
-        """Pids in the tags of processes with a name of this shape; `likely` ones are looked for first.
+    def pids(self, process: str, likely: tuple[tuple[int, str], ...]) -> frozenset[int]:
+        """Pids in the tags of processes with a name of this shape; `likely` ones, with their names, are looked for first.
 
         One process writes nearly all lines: a count of its tag tells that nobody else did.
         """
-        if process is None:
-            return frozenset((None,))
         key = (process, likely)
         if key not in self._pids:
             self._pids[key] = self._find_pids(process, likely)
         return self._pids[key]
 
-    def _find_pids(self, process: str, likely: frozenset[int | str | None]) -> frozenset[int | None]:
-        known = [pid for pid in likely if isinstance(pid, int)]
-        if 0 < len(known) <= 2:
+    def _find_pids(self, process: str, likely: tuple[tuple[int, str], ...]) -> frozenset[int]:
+        if 0 < len(likely) <= 2:
+            tags = [f"({name} pid={pid})".encode() for pid, name in likely]
             once = all(text.count(b" pi=") == 1 for text in self.distinct)
             tagged = self.count if once else self.data.count(b" pid=")
-            if sum(self.data.count(b" pid=%d)" % pid) for pid in known) == tagged:
-                return frozenset(known)
+            if sum(map(self.data.count, tags)) == tagged:
+                return frozenset(pid for pid, _ in likely)
         name = b"[0-9a-f]*".join(re.escape(bytes((byte,))) for byte in process.encode())
-        tags = re.compile(rb"\([0-9a-f]*" + name + rb"[0-9a-f]* (?:rank=\d+ )?pid=(\d{1,18})\b")
-        return frozenset(int(pid) for pid in tags.findall(self.data))
+        tag = re.compile(rb"\([0-9a-f]*" + name + rb"[0-9a-f]* (?:rank=\d+ )?pid=(\d{1,18})\b")
+        return frozenset(int(pid) for pid in tag.findall(self.data))
 
     def forget_shapes(self) -> None:
         """Only single lines will be asked for."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from vdoctor.diagnose import Examination
+from vdoctor.facts.progress import Load, load
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.model import Event, Line
 from vdoctor.sieve.blocks import Block, Kept
 from vdoctor.sieve.kinds import Kind, Kinds
 from vdoctor.sieve.needles import Check, Needles, shape
+from vdoctor.sieve.wanted import Test, Tests, Wanted
 
 #: Bytes that are sieved at once: large enough for the passes to pay, small enough to stay in a processor's cache.
 BLOCK = 1 << 20
@@ -19,14 +21,9 @@ HEAD, TAIL = 16 << 10, 16 << 10
 #: So often the last lines of all kinds are read though nothing happened: the clock of the log must not jump.
 _BEAT = 8 << 20
 _STEP = 16 << 10
-_RUN = 256
-
-
-class Test(NamedTuple):
-    """What makes a message of a serving process worth reading; `literal` is in all messages that do."""
-
-    literal: str
-    means: Callable[[str], object]
+#: After so many blocks in which no unknown process served, only every so-manieth is looked at. Servers announce themselves:
+#: one that begins without a word, 16 MB into a log, is noticed up to 8 MB late.
+_CALM, _RARELY = 16, 8
 
 
 class _State(NamedTuple):
@@ -61,6 +58,10 @@ class Sieve:
         self._aligned = True
         self._latest: dict[object, Kept] = {}
         self._newest: Block | None = None
+        self._load: Load = (None, None)
+        self._changed: tuple[int, Kind, bytes, str] | None = None
+        self._serving: frozenset[int | str | None] = frozenset()
+        self._calm = 0
         self._at = 1
         self._since = 0
         #: Number of lines that were left out, and of all bytes.
@@ -79,11 +80,16 @@ class Sieve:
         self._length += len(data)
         if self._length < self._size + self._tail:
             return
-        whole = b"".join(self._waiting)
-        # Without a line end there is nothing to sieve: the splitter cuts such lines.
-        cut = whole.rfind(b"\n", 0, len(whole) - self._tail) + 1 or len(whole)
-        self._waiting, self._length = [whole[cut:]], len(whole) - cut
-        yield from self._block(whole[:cut])
+        cut = data.rfind(b"\n", 0, max(0, len(data) - self._tail)) + 1
+        if cut:
+            whole, rest = b"".join((*self._waiting[:-1], memoryview(data)[:cut])), data[cut:]
+        else:
+            whole = b"".join(self._waiting)
+            # Without a line end there is nothing to sieve: the splitter cuts such lines.
+            cut = whole.rfind(b"\n", 0, len(whole) - self._tail) + 1 or len(whole)
+            whole, rest = whole[:cut], whole[cut:]
+        self._waiting, self._length = [rest], len(rest)
+        yield from self._block(whole)
 
     def close(self) -> Iterator[list[Line]]:
         """The input ended: gives what is left."""
@@ -125,10 +131,14 @@ class Sieve:
         self._settle(view)
         kinds = self._known(view)
         start = 0
-        state, wanted = None, _Wanted(view, kinds, {}, self._note)
+
+        def note(at: int, kind: Kind, line: bytes, message: str) -> None:
+            self._note(view.number + at, kind, line, message)
+
+        state: _State | None = None
         while start < view.count:
             if state != (now := self._state()):
-                state, wanted = now, _Wanted(view, kinds, self._tests(view, kinds, now), self._note)
+                state, wanted = now, Wanted(view, kinds, self._tests(view, kinds, now), note)
             spot, end = wanted.next_run(start)
             self._leave(view, kinds, start, spot)
             if spot == end:
@@ -139,6 +149,7 @@ class Sieve:
                 # A new start begins.
                 yield self._read(view.part(start, view.count))
                 return
+        self._calm += 1
         if self._since > _BEAT:
             yield self._read(b"")
 
@@ -150,14 +161,14 @@ class Sieve:
 
     def _state(self) -> _State:
         timeline = self._seen.timeline
+        if self._changed is None:
+            self._load = self._progress.load
         writers = {(_name(process), place) for process, _, place in self._reader.open_writers()}
         return _State(self._reader.clock, timeline.starts, frozenset(timeline.serving()), frozenset(writers))
 
-    def _tests(
-        self, view: Block, kinds: dict[bytes, Kind | None], state: _State
-    ) -> dict[bytes, tuple[Test, ...] | None]:
+    def _tests(self, view: Block, kinds: dict[bytes, Kind | None], state: _State) -> Tests:
         """What to try on the lines of each shape; None: all of them must be read. Shapes that mean nothing now are left out."""
-        tests: dict[bytes, tuple[Test, ...] | None] = {}
+        tests: Tests = {}
         of_kind: dict[Kind, tuple[Test, ...] | None] = {}
         for text, kind in kinds.items():
             if kind is None:
@@ -179,7 +190,20 @@ class Sieve:
             place = (head.source, head.level)
             if any(process == head.process and at in (None, place) for process, at in state.open):
                 return True
-        return kind.serving and not view.pids(head.process, state.serving) <= state.serving
+        return kind.serving and not self._all_serve(head.process, state, view)
+
+    def _all_serve(self, process: str | None, state: _State, view: Block) -> bool:
+        """All processes with such a name that wrote in this block are known to serve."""
+        if process is None:
+            return None in state.serving
+        if state.serving != self._serving:
+            self._serving, self._calm = state.serving, 0
+        if self._calm >= _CALM and self._calm % _RARELY:
+            return True
+        likely = tuple((pid, name) for pid, name in self._seen.timeline.working() if pid in state.serving)
+        known = view.pids(process, likely) <= state.serving
+        self._calm = self._calm if known else 0
+        return known
 
     def _test(self, check: Check, state: _State) -> Test:
         search = check.pattern.search
@@ -188,11 +212,22 @@ class Sieve:
         index, saturated = check.index, self._matcher.saturated
         return Test(check.literal, lambda message: search(message) and not saturated(index, state.start))
 
-    def _note(self, view: Block, at: int, kind: Kind, message: str) -> None:
-        """A line of statistics that is left out: what it says of the load is kept all the same."""
-        if not self._progress.changes(message):
+    def _note(self, number: int, kind: Kind, line: bytes, message: str) -> None:
+        """A line of statistics that is left out: where the load changes, what it says is kept all the same."""
+        said = load(message)
+        if said is not None and said != self._load:
+            self._load = said
+            self._changed = (number, kind, line, message)
+
+    def _tell_load(self) -> None:
+        """Since when the load is what it is."""
+        if self._changed is None:
             return
-        line, number = view.lines[at], view.number + at
+        number, kind, line, message = self._changed
+        self._changed = None
+        if self._load == self._progress.load:
+            # It was another one in between.
+            self._progress.interrupt()
         stamp = kind.head.stamp(line)
         if stamp is not None:
             time = self._reader.time_of(stamp)
@@ -232,6 +267,7 @@ class Sieve:
 
     def _read(self, data: bytes) -> list[Line]:
         """The lines that were kept back, now that something happens, then those of `data`."""
+        self._tell_load()
         lines: list[Line] = []
         # The same line may be kept under two keys.
         for number, line in sorted({(kept.number, kept.line) for kept in self._latest.values()}):
@@ -243,46 +279,6 @@ class Sieve:
         lines += self._splitter.feed(data)
         self._at = self._splitter.number
         return lines
-
-
-class _Wanted:
-    """Finds the lines of a block that must be read, while the state stays what it is."""
-
-    def __init__(
-        self,
-        view: Block,
-        kinds: dict[bytes, Kind | None],
-        tests: dict[bytes, tuple[Test, ...] | None],
-        note: Callable[[Block, int, Kind, str], None],
-    ) -> None:
-        self._view, self._kinds, self._tests, self._note = view, kinds, tests, note
-        self._shapes = frozenset(tests)
-
-    def next_run(self, start: int) -> tuple[int, int]:
-        """Place of the next such line from `start` on, and the place behind the last one that follows it without a gap."""
-        view = self._view
-        if not self._shapes:
-            return view.count, view.count
-        for spot in view.places(self._shapes, start):
-            if self._means(spot):
-                end = spot + 1
-                # Only what needs no test: a line must not be judged before those in front of it were read.
-                while end < view.count and end - spot < _RUN and self._tests.get(view.shapes[end], ()) is None:
-                    end += 1
-                return spot, end
-        return view.count, view.count
-
-    def _means(self, at: int) -> bool:
-        text = self._view.shapes[at]
-        tests, kind = self._tests[text], self._kinds[text]
-        if tests is None or kind is None:
-            return True
-        message = kind.message(self._view.lines[at])
-        if message is None or any(literal in message and means(message) for literal, means in tests):
-            return True
-        if kind.statistics:
-            self._note(self._view, at, kind, message)
-        return False
 
 
 def _name(process: str | None) -> str | None:
