@@ -87,8 +87,9 @@ def main_group() -> None:
 
 @main_group.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--jsonl", is_flag=True, help="One JSON report on a line for each log, as soon as it is known.")
 @common
-def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
+def analyze(paths: tuple[str, ...], lang: str | None, jsonl: bool, **options: Any) -> int:
     """Diagnose saved logs, pasted tickets and recorded sessions.
 
     PATH is a log, a session folder, a folder of logs, a .gz, .zst, .zip or .tar.gz, or - for
@@ -96,7 +97,7 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """
     from vdoctor.commands.analyze import analyze as run
 
-    return run(paths, lang=_lang(lang), **options)
+    return run(paths, lang=_lang(lang), **(options | {"form": "jsonl"} if jsonl else options))
 
 
 @main_group.command(context_settings={"allow_interspersed_args": False})

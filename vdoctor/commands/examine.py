@@ -5,33 +5,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
-from vdoctor.intake.files import Input, check_text
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
-from vdoctor.sieve.sieve import Sieve
-
-
-def examine_input(one: Input, rules: RuleBase, options: OptionTable) -> Report:
-    """The report on one saved log. Raises UserError when it cannot be read."""
-    examination = Examination(rules, options)
-    sieve = Sieve(examination)
-    for chunk in check_text(one.name, one.chunks()):
-        for lines in sieve.feed(chunk):
-            examination.feed(lines)
-    for lines in sieve.close():
-        examination.feed(lines)
-    source = Source("stdin" if one.name == "-" else "file", one.name, sieve.lines, sieve.bytes)
-    return examination.report(source)
 
 
 def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Report:
@@ -50,6 +35,8 @@ def verdict_status(report: Report) -> int:
 
 def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose: bool, width: int = 100) -> str:
     """The reports as one text: JSON object or list, or text with a heading for each of several."""
+    if form == "jsonl":
+        return "".join(json.dumps(to_dict(report, lang), separators=(",", ":")) + "\n" for report in reports)
     if form == "json":
         data = [to_dict(report, lang) for report in reports]
         whole = "utf" in (sys.stdout.encoding or "utf-8").lower()
@@ -61,7 +48,27 @@ def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose:
         + render_text(report, lang=lang, color=color, width=width, verbose=verbose)
         for report in reports
     )
-    return "\n".join(texts)
+    shown = "\n".join(texts)
+    if len(reports) == 1:
+        return shown
+    from vdoctor.report.summary import render as render_summary
+
+    return render_summary(reports, lang) + "\n" + shown
+
+
+def emitter(output: str | None) -> Callable[[str], None]:
+    """Writes one text after the other to standard output or to a file, which is begun anew."""
+    if output is None or output == "-":
+        return lambda text: emit(text, None)
+    check_output(output)
+    place = Path(output)
+    emit("", output)
+
+    def append(text: str) -> None:
+        with place.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+
+    return append
 
 
 def emit(text: str, output: str | None) -> None:
