@@ -25,6 +25,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("relaunch",),
     ("report",),
     ("demo",),
+    ("fleet",),
     ("commands",),
     ("cli",),
     ("__main__",),

@@ -134,6 +134,37 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
 
 
 @main_group.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
+@click.option(
+    "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder for the part files."
+)
+@click.option("--form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler [default: a local cluster].")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes of the local cluster [default: cores].")
+@click.option("--part", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Logs in one part.")
+@click.option("--storage", metavar="JSON", help="Options for fsspec, such as '{\"anon\": true}'.")
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
+)
+def fleet(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """Diagnose any number of logs on Dask (needs vdoctor[fleet]).
+
+    Each PATH or URL is a log, a folder, or an fsspec URL (s3://bucket/logs/*.log). Results go to part files in DIR:
+    one row for each log, with its report. A run that was stopped goes on where it was; a bad log stops nothing.
+    """
+    from vdoctor.commands.fleet import fleet as run
+
+    return run(paths, lang=_lang(lang), **options)
+
+
+@main_group.command()
 @click.argument("rule_id", metavar="ID")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="One language only [default: both].")
 @click.option(

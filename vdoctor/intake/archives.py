@@ -63,22 +63,36 @@ def _guard(name: str, size: int, chunks: Iterator[bytes], notices: list[str]) ->
         notices.append(f"{name}: is damaged or cut off: only its first {total} bytes could be read")
 
 
+def unpacked(name: str, size: int, file: BinaryIO, notices: list[str]) -> Iterator[bytes]:
+    """The text of an open file that may be compressed, from wherever it comes; `size` is that of the file."""
+    head = file.read(512)
+    file.seek(0)
+    if head.startswith(b"PK\x03\x04") or head[257:262] == b"ustar":
+        raise UserError(f"{name}: is an archive", "unpack it beside its logs")
+    if head.startswith(b"\x28\xb5\x2f\xfd"):
+        yield from _guard(name, size, _zstd_chunks(file), notices)
+    else:
+        yield from _member(name + ".gz" if head.startswith(b"\x1f\x8b") else "", size, file, notices, shown=name)
+
+
 def _gunzip(path: Path, notices: list[str]) -> Iterator[bytes]:
     with gzip.open(path) as file:
         yield from _guard(str(path), path.stat().st_size, read(file), notices)  # type: ignore[arg-type]
 
 
 def _unzstd(path: Path, notices: list[str]) -> Iterator[bytes]:
+    with path.open("rb") as raw:
+        yield from _guard(str(path), path.stat().st_size, _zstd_chunks(raw), notices)
+
+
+def _zstd_chunks(raw: BinaryIO) -> Iterator[bytes]:
     import zstandard
 
-    def chunks(file: BinaryIO) -> Iterator[bytes]:
+    with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw) as file:
         try:
             yield from read(file)
         except zstandard.ZstdError as error:
             raise EOFError(str(error)) from None
-
-    with path.open("rb") as raw, zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw) as file:
-        yield from _guard(str(path), path.stat().st_size, chunks(file), notices)
 
 
 def _wanted(name: str) -> bool:
@@ -88,13 +102,14 @@ def _wanted(name: str) -> bool:
     return not hidden and path.suffix in _TEXTS and path.name != "case.json"
 
 
-def _member(name: str, size: int, file: BinaryIO, notices: list[str]) -> Iterator[bytes]:
+def _member(name: str, size: int, file: BinaryIO, notices: list[str], shown: str = "") -> Iterator[bytes]:
     """The text of a member, which may be compressed once more on its own."""
+    shown = shown or name
     if not name.endswith(".gz"):
-        yield from _guard(name, size, read(file), notices)
+        yield from _guard(shown, size, read(file), notices)
         return
     with gzip.GzipFile(fileobj=file) as inner:
-        yield from _guard(name, size, read(inner), notices)  # type: ignore[arg-type]
+        yield from _guard(shown, size, read(inner), notices)  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------- zip
