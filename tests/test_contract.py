@@ -29,6 +29,7 @@ COMMANDS = {
     "rules new": set(),
     "rules test": set(),
     "confirm": {"--confirm", "--max-trials", "--trial-timeout", "--budget", "--dry-run", "--measure", "--format", "--lang", "--rules"},
+    "fleet": {"--output", "--scheduler", "--workers", "--part", "--rules", "--lang"},
     "compare": {"--format", "--output", "--lang", "--rules"},
     "estimate": {"--format", "--output", "--lang", "--gpu-memory", "--vllm-version", "--platform", "--max-model-len"},
     "demo": {"--lang", "--speed", "--no-color"},

@@ -108,6 +108,10 @@ class Examination:
                 self.exit = observation
         return events
 
+    def watched(self) -> tuple[EventReader, Matcher, ProgressFacts, Stranger]:
+        """What a sieve asks, besides the timeline, before it leaves a line out."""
+        return self._reader, self._matcher, self._progress, self._stranger
+
     def _take(self, event: Event) -> None:
         self.timeline.feed(event)
         if self.timeline.starts != self._starts:

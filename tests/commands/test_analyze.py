@@ -173,12 +173,12 @@ def test_log_is_found_in_every_wrapping(cli: Cli, tmp_path: Path, name: str) -> 
 
 
 def test_folder_gives_its_logs_by_name(cli: Cli, tmp_path: Path) -> None:
-    for name in ("b.log", "sub/a.txt", "a.out", "notes.md", ".hidden.log", ".git/x.log"):
+    for name in ("b.log", "sub/a.txt", "a.out", "ticket.md", "notes.rst", ".hidden.log", ".git/x.log"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(HEALTHY)
     answer = cli("analyze", tmp_path, "--format", "json")
     names = [str(Path(one["source"]["name"]).relative_to(tmp_path)) for one in answer.data]
-    assert (answer.status, names) == (0, ["a.out", "b.log", "sub/a.txt"])
+    assert (answer.status, names) == (0, ["a.out", "b.log", "ticket.md", "sub/a.txt"])
 
 
 def test_damaged_file_in_a_folder_does_not_hide_the_others(cli: Cli, tmp_path: Path) -> None:
@@ -426,7 +426,7 @@ def test_fault_in_vdoctor_itself_gives_3_and_one_line(cli: Cli, healthy: Path, m
     def broken(*anything: object) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr("vdoctor.commands.analyze.examine_input", broken)
+    monkeypatch.setattr("vdoctor.commands.many.examine_input", broken)
     answer = cli("analyze", healthy)
     assert (answer.status, answer.out) == (3, "")
     assert "a fault in vdoctor itself: ZeroDivisionError: oh" in answer.err

@@ -43,6 +43,7 @@ for _one in (
     plans.estimate,
     logs.compare,
     logs.bundle,
+    logs.fleet,
     logs.explain,
     rules_group,
     servers.demo,

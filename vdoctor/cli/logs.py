@@ -21,8 +21,9 @@ from vdoctor.cli.shared import common, lang_of
 @click.option(
     "--check-redaction", is_flag=True, help="Show only what redaction replaces: kinds and counts, not the values."
 )
+@click.option("--jsonl", is_flag=True, help="One JSON report on a line for each log, as soon as it is known.")
 @common
-def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
+def analyze(paths: tuple[str, ...], lang: str | None, jsonl: bool, **options: Any) -> int:
     """Diagnose saved logs, pasted tickets and recorded sessions.
 
     PATH is a log, a session folder, a folder of logs, a .gz, .zst, .zip or .tar.gz, or - for
@@ -30,7 +31,7 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """
     from vdoctor.commands.analyze import analyze as run
 
-    return run(paths, lang=lang_of(lang), **options)
+    return run(paths, lang=lang_of(lang), **(options | {"form": "jsonl"} if jsonl else options))
 
 
 @click.command()
@@ -87,3 +88,34 @@ def explain(rule_id: str, lang: str | None, rules: tuple[Path, ...]) -> int:
     from vdoctor.commands.explain import explain as run
 
     return run(rule_id, lang=lang, rules=rules)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
+@click.option(
+    "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder for the part files."
+)
+@click.option("--form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler [default: a local cluster].")
+@click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes of the local cluster [default: cores].")
+@click.option("--part", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Logs in one part.")
+@click.option("--storage", metavar="JSON", help="Options for fsspec, such as '{\"anon\": true}'.")
+@click.option(
+    "--rules",
+    multiple=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="More rules, besides the shipped ones.",
+)
+@click.option(
+    "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
+)
+def fleet(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """Diagnose any number of logs on Dask (needs vdoctor[fleet]).
+
+    Each PATH or URL is a log, a folder, or an fsspec URL (s3://bucket/logs/*.log). Results go to part files in DIR:
+    one row for each log, with its report. A run that was stopped goes on where it was; a bad log stops nothing.
+    """
+    from vdoctor.commands.fleet import fleet as run
+
+    return run(paths, lang=lang_of(lang), **options)

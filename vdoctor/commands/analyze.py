@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from vdoctor.commands.examine import (
-    emit,
-    examine_input,
-    examine_session,
-    render,
-    terminal_width,
-    use_color,
-    verdict_status,
-)
+from vdoctor.commands.examine import emit, emitter, read_gpu_log, render, terminal_width, use_color, verdict_status
+from vdoctor.commands.many import Outcome, examine, examine_all, logs
 from vdoctor.commands.privacy import redaction_table, redactor_for, tell_redaction
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
-from vdoctor.intake.files import Input, inputs
+from vdoctor.intake.inputs import Input
 from vdoctor.launch import options as option_tables
-from vdoctor.launch.options import OptionTable
-from vdoctor.live.session import is_session
 from vdoctor.model import Report
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
+
+#: So many logs take long enough to show how far they are.
+_SHOW_PROGRESS = 8
 
 
 def analyze(
@@ -40,56 +34,79 @@ def analyze(
     redact: bool | None = None,
     check_redaction: bool = False,
 ) -> int:
-    """Diagnose every log behind `paths`, one of them with a recording of its GPUs; 0 nothing wrong, 1 something found, 2 one could not be read."""
+    """Diagnose every log behind `paths`, one of them with a recording of its GPUs: 0 nothing wrong, 1 something found, 2 one could not be read, 3 a fault."""
     if not paths:
         if sys.stdin.isatty():
             raise UserError("no log given", "vdoctor analyze FILE, or pipe one in: kubectl logs POD | vdoctor analyze")
         paths = ["-"]
-    if gpu_log is not None and len(paths) > 1:
-        raise UserError("--gpu-log goes with one log", "vdoctor analyze --gpu-log gpu.csv vllm.log")
     base = load_rules(rules)
-    options = option_tables.load()
+    found = logs(paths)
+    if gpu_log is None:
+        outcomes = _with_progress(found, examine_all(found, base, option_tables.load()))
+    else:
+        outcomes = iter([_with_gpus(found, gpu_log, base)])
     reports: list[Report] = []
-    unreadable = False
-    for path in paths:
-        try:
-            if path != "-" and is_session(Path(path)):
-                if gpu_log is not None:
-                    raise UserError(f"{path}: --gpu-log goes with a plain log; a session holds its own samples")
-                reports.append(examine_session(Path(path), base, options))
-                continue
-            members = inputs(path, sys.stdin.buffer)
-        except UserError as error:
-            unreadable = _complain(error)
-            continue
-        if gpu_log is not None and len(members) > 1:
-            raise UserError(f"{path}: holds {len(members)} logs, --gpu-log goes with one")
-        for one in members:
-            try:
-                reports.append(_examine(one, base, options, gpu_log))
-            except UserError as error:
-                unreadable = _complain(error)
-    if reports and check_redaction:
-        emit(redaction_table(reports, form, lang), output)
-    elif reports:
-        redactor = redactor_for(form, output, redact)
-        colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
+    status = 0
+    redactor = None if check_redaction else redactor_for(form, output, redact)
+    colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
+
+    def rendered(some: list[Report]) -> str:
         width = terminal_width(1)
-        emit(render(reports, form, lang, color=colored, verbose=verbose, width=width, redactor=redactor), output)
-        tell_redaction(redactor, lang)
-    if unreadable:
+        return render(some, form, lang, color=colored, verbose=verbose, width=width, redactor=redactor)
+
+    write = emitter(output) if form == "jsonl" and not check_redaction else None
+    for outcome in outcomes:
+        status = max(status, _tell(outcome))
+        if outcome.report is None:
+            continue
+        status = max(status, verdict_status(outcome.report))
+        if write is None:
+            reports.append(outcome.report)
+        else:
+            write(rendered([outcome.report]))
+    if reports:
+        emit(redaction_table(reports, form, lang) if check_redaction else rendered(reports), output)
+    tell_redaction(redactor, lang)
+    return status
+
+
+def _with_gpus(found: Sequence[Input | UserError], gpu_log: Path, base: RuleBase) -> Outcome:
+    """One log, and a recording of nvidia-smi that ran beside it."""
+    if len(found) != 1:
+        raise UserError(f"--gpu-log goes with one log, not {len(found)}", "vdoctor analyze --gpu-log gpu.csv vllm.log")
+    if isinstance(found[0], UserError):
+        return Outcome("", error=found[0])
+    return examine(found[0], base, option_tables.load(), alone=True, rows=read_gpu_log(gpu_log))
+
+
+def _tell(outcome: Outcome) -> int:
+    """Say why there is no report, or what to know of it; the exit status that follows."""
+    for notice in outcome.notices:
+        print(f"vdoctor: {clean(notice)}", file=sys.stderr)
+    if outcome.error is not None:
+        hint = f"\n  {outcome.error.hint}" if outcome.error.hint else ""
+        print(f"vdoctor: {clean(outcome.error.what)}{hint}", file=sys.stderr)
         return 2
-    return max(verdict_status(report) for report in reports)
+    if outcome.fault is not None:
+        print(f"vdoctor: {clean(outcome.name)}: a fault in vdoctor itself: {clean(outcome.fault)}", file=sys.stderr)
+        print("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log", file=sys.stderr)
+        return 3
+    return 0
 
 
-def _examine(one: Input, base: RuleBase, options: OptionTable, gpu_log: Path | None) -> Report:
-    """A folder of logs may hold recorded sessions: these have times and samples beside the log."""
-    folder = one.path.parent if one.path is not None and one.path.name == "log.txt" else one.path
-    if folder is not None and is_session(folder):
-        return examine_session(folder, base, options)
-    return examine_input(one, base, options, gpu_log)
+def _with_progress(found: Sequence[Input | UserError], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
+    """Many logs on a terminal: a bar on standard error."""
+    if len(found) < _SHOW_PROGRESS or not sys.stderr.isatty():
+        yield from outcomes
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 
-
-def _complain(error: UserError) -> bool:
-    print(f"vdoctor: {clean(error.what)}" + (f"\n  {error.hint}" if error.hint else ""), file=sys.stderr)
-    return True
+    console = Console(stderr=True, highlight=False, markup=False)
+    with Progress(
+        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True
+    ) as progress:
+        task = progress.add_task("", total=len(found))
+        for outcome in outcomes:
+            yield outcome
+            progress.advance(task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,16 +12,14 @@ from vdoctor.commands.streams import check_output, emit, tell, terminal_width, u
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
-from vdoctor.intake.files import Input, check_text
 from vdoctor.intake.gpu_log import Row, read_rows, with_steady
-from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
-from vdoctor.startup.recording import play
+from vdoctor.sieve.examine import examine_input
 
 #: Five rows a second of eight GPUs for two hours are 30 MiB.
 _MOST_GPU_LOG = 64 << 20
@@ -40,20 +38,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from vdoctor.report.redact import Redactor
-
-
-def examine_input(one: Input, rules: RuleBase, options: OptionTable, gpu_log: Path | None = None) -> Report:
-    """The report on one saved log, with a recording of nvidia-smi beside it. Raises UserError when one cannot be read."""
-    rows = read_gpu_log(gpu_log) if gpu_log is not None else []
-    examination = Examination(rules, options)
-    splitter = LineSplitter()
-    for chunk in check_text(one.name, one.chunks()):
-        examination.feed(splitter.feed(chunk))
-    examination.feed(splitter.close())
-    if rows and not play(rows, examination.timeline, examination.ledger):
-        tell(f"vdoctor: {gpu_log}: its times do not meet those of the log: only totals and peaks are told\n")
-    source = Source("stdin" if one.name == "-" else "file", one.name, splitter.lines, splitter.bytes)
-    return examination.report(source)
 
 
 def read_gpu_log(path: Path) -> list[Row]:
@@ -110,6 +94,8 @@ def render(
         from vdoctor.report.redact import redact
 
         reports = [redact(report, redactor) for report in reports]
+    if form == "jsonl":
+        return "".join(json.dumps(to_dict(report, lang), separators=(",", ":")) + "\n" for report in reports)
     if form == "json":
         data = [to_dict(report, lang) for report in reports]
         whole = "utf" in (sys.stdout.encoding or "utf-8").lower()
@@ -125,4 +111,24 @@ def render(
         + render_text(report, lang=lang, color=color, width=width, verbose=verbose)
         for report in reports
     )
-    return "\n".join(texts)
+    shown = "\n".join(texts)
+    if len(reports) == 1:
+        return shown
+    from vdoctor.report.summary import render as render_summary
+
+    return render_summary(reports, lang) + "\n" + shown
+
+
+def emitter(output: str | None) -> Callable[[str], None]:
+    """Writes one text after the other to standard output or to a file, which is begun anew."""
+    if output is None or output == "-":
+        return lambda text: emit(text, None)
+    check_output(output)
+    place = Path(output)
+    emit("", output)
+
+    def append(text: str) -> None:
+        with place.open("a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+
+    return append

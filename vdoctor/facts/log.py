@@ -120,6 +120,11 @@ _ARGUMENTS: dict[str, str] = {
 }
 
 
+def patterns() -> list[str]:
+    """All patterns that state a fact of a record."""
+    return [spot.pattern for spot in _SPOTS]
+
+
 @functools.cache
 def _spots() -> SpotSet:
     return SpotSet(_SPOTS)

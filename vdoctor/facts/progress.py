@@ -7,9 +7,27 @@ import re
 from vdoctor.model import Event, Fact
 
 _STATS = re.compile(
-    r"Avg prompt throughput: (?P<prompt>[\d.]+) tokens/s, Avg generation throughput: (?P<generation>[\d.]+) tokens/s, "
-    r"Running: (?P<running>\d+) reqs"
+    r"Avg prompt throughput: (?P<prompt>\d{1,15}(?:\.\d{1,9})?) tokens/s, "
+    r"Avg generation throughput: (?P<generation>\d{1,15}(?:\.\d{1,9})?) tokens/s, Running: (?P<running>\d{1,15}) reqs"
 )
+
+
+#: The number of requests that go on while none begins; and whether requests stand and not one token comes.
+Load = tuple[int | None, bool | None]
+
+
+def load(text: str) -> Load | None:
+    """What a line of statistics says of the load; None when it is none."""
+    if "prompt throughput: 0" not in text and "Avg prompt throughput: " in text:
+        return (None, None)
+    found = _STATS.search(text)
+    return _load(found) if found else None
+
+
+def _load(found: re.Match[str]) -> Load:
+    prompt, generation, running = float(found["prompt"]), float(found["generation"]), int(found["running"])
+    lone = running if running and not prompt and generation else None
+    return lone, True if running and not prompt and not generation else None
 
 
 class _Lasting:
@@ -41,6 +59,8 @@ class ProgressFacts:
         self._lone = _Lasting()
         self._silent = _Lasting()
         self._line = 0
+        #: That of the last line; a row of lines with one load counts by its first and its last line alone.
+        self.load: Load = (None, None)
         self._shard: tuple[float, int] | None = None
 
     def feed(self, event: Event) -> None:
@@ -56,10 +76,14 @@ class ProgressFacts:
         if found is None:
             return
         self._line = event.line
-        prompt, generation, running = float(found["prompt"]), float(found["generation"]), int(found["running"])
-        # The same requests go on and none begins; or they stand and not one token comes.
-        self._lone.feed(running if running and not prompt and generation else None, event.time)
-        self._silent.feed(True if running and not prompt and not generation else None, event.time)
+        lone, silent = self.load = _load(found)
+        self._lone.feed(lone, event.time)
+        self._silent.feed(silent, event.time)
+
+    def interrupt(self) -> None:
+        """The load was another one for a while."""
+        self._lone.feed(None, None)
+        self._silent.feed(None, None)
 
     @property
     def facts(self) -> dict[str, Fact]:

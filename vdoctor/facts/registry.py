@@ -203,6 +203,7 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "mem.free": ("GPU memory that was free when an allocation failed, as printed", _plain),
     "kv.space_gib": ("KV cache that one request of full length needs, rounded up to whole GiB", _whole_up),
     "kv.mamba_blocks": ("sequences for which the state cache of a hybrid model has room", _plain),
+    "host.name": ("name of the machine or pod, as its log shipper writes it", _plain),
     "host.free_gib": ("free host memory, GiB", _size),
     "host.total_gib": ("host memory, GiB", _size),
     "host.needed_gib": ("host memory that was asked for, GiB", _size),

@@ -156,6 +156,10 @@ class BlockAssembler:
             del self._open[key]
         return None
 
+    def open_keys(self) -> list[object]:
+        """The writers whose next line may still belong to a traceback."""
+        return [key for key, block in self._open.items() if block.number in self.blocks]
+
     def _forget(self) -> None:
         """A server that logs a traceback per request for weeks: the first and the latest ones are kept."""
         old = self._count - _KEEP_LAST

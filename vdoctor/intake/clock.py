@@ -56,6 +56,11 @@ class Clock:
         self._kind: str | None = None
         self._own: float | None = None
 
+    @property
+    def kind(self) -> str | None:
+        """Which source the last time came from: arrived, shipped, own; None before the first stamp."""
+        return self._kind
+
     def read(self, arrived: float | None, shipped: float | None, own: str | None) -> float | None:
         """Seconds on this log's time line; None before the first stamp."""
         for kind, value in (("arrived", arrived), ("shipped", shipped), ("own", short_seconds(own) if own else None)):

@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import lzma
 import os
 import stat
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import BinaryIO
 
 from vdoctor.errors import UserError
+from vdoctor.intake.inputs import MAX_FILES, Input, read
 
-CHUNK = 256 * 1024
-#: More text than this from one compressed member is no log but a bomb (or belongs decompressed first).
-MAX_UNPACKED = 8 << 30
-#: deflate reaches 1032 to 1; a log of repeated lines about 100 to 1. Checked after the first 64 MiB.
-MAX_RATIO = 400
+__all__ = ["Input", "check_text", "inputs"]
+
 _SNIFF = 8192
 #: White space and byte-order marks.
 _BLANK = b" \t\r\n\x0b\x0c\xef\xbb\xbf\xff\xfe"
-_LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".jsonl", ".gz", ".zst", ".zip", ".tgz", ".tar")
-_MAX_FILES = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Input:
-    """One log: its name and a function that opens a fresh iterator over its bytes."""
-
-    name: str
-    chunks: Callable[[], Iterator[bytes]]
-    path: Path | None = None
+_LOG_SUFFIXES = (".log", ".txt", ".out", ".err", ".jsonl", ".md", ".gz", ".zst", ".zip", ".tgz", ".tar")
 
 
 def inputs(path: str, stdin: BinaryIO) -> list[Input]:
     """The logs behind one argument of the command line. Raises UserError when there is none."""
     if path == "-":
-        return [Input("-", lambda: _read(stdin))]
+        return [Input("-", lambda: read(stdin))]
     place = Path(path)
     try:
         mode = place.stat().st_mode
@@ -86,8 +68,8 @@ def _folder(place: Path) -> list[Input]:
             if name == "samples.jsonl" or (name.endswith(".ts.txt") and (path.parent / "log.txt").exists()):
                 continue
             found.extend(_readable(path))
-            if len(found) > _MAX_FILES:
-                raise UserError(f"{place}: more than {_MAX_FILES} logs", "analyse its subfolders one by one")
+            if len(found) > MAX_FILES:
+                raise UserError(f"{place}: more than {MAX_FILES} logs", "analyse its subfolders one by one")
     if not found:
         raise UserError(f"{place}: no logs in this folder", f"looked for: {' '.join('*' + s for s in _LOG_SUFFIXES)}")
     return found
@@ -98,7 +80,7 @@ def _readable(path: Path) -> list[Input]:
     try:
         return _file(path)
     except UserError as error:
-        return [Input(str(path), lambda error=error: _refusal(error), path)]  # type: ignore[misc]
+        return [Input(str(path), partial(_refusal, error), path)]
 
 
 def _refusal(error: UserError) -> Iterator[bytes]:
@@ -109,122 +91,26 @@ def _refusal(error: UserError) -> Iterator[bytes]:
 def _file(path: Path) -> list[Input]:
     name = str(path)
     if stat.S_ISFIFO(path.stat().st_mode):
-        return [Input(name, lambda: _opened(path), path)]
+        return [Input(name, partial(_opened, path), path)]
     try:
         with path.open("rb") as file:
             magic = file.read(512)
     except OSError as error:
         raise UserError(f"{name}: cannot be read: {error.strerror}") from None
-    if magic.startswith(b"PK\x03\x04"):
-        return _zip_members(path)
-    if magic.startswith(b"\x1f\x8b"):
-        return _tar_members(path) if _is_tar(path) else [Input(name, lambda: _gunzip(path), path)]
-    if magic.startswith(b"\x28\xb5\x2f\xfd"):
-        return [Input(name, lambda: _unzstd(path), path)]
-    if magic[257:262] == b"ustar":
-        return _tar_members(path)
-    return [Input(name, lambda: _opened(path), path)]
+    if magic[:1] in b"P\x1f\x28" or magic[257:262] == b"ustar":
+        from vdoctor.intake.archives import packed
+
+        if (members := packed(path, magic)) is not None:
+            return members
+    return [Input(name, partial(_opened, path), path)]
 
 
 def _opened(path: Path) -> Iterator[bytes]:
     try:
         with path.open("rb") as file:
-            yield from _read(file)
+            yield from read(file)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _read(file: BinaryIO) -> Iterator[bytes]:
-    # read1 hands over what a pipe has instead of waiting for a full buffer.
-    read = getattr(file, "read1", file.read)
-    while chunk := read(CHUNK):
-        yield chunk
-
-
-def _guard(name: str, packed: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Stop at a bomb; a broken end keeps what was readable."""
-    total = 0
-    try:
-        for chunk in chunks:
-            total += len(chunk)
-            if total > MAX_UNPACKED or (total > 64 << 20 and total > MAX_RATIO * max(packed, 1)):
-                raise UserError(
-                    f"{name}: unpacks to far more than a log of its size", "unpack it yourself and give the text"
-                )
-            yield chunk
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile) as error:
-        if not total:
-            raise UserError(f"{name}: is damaged: {error}") from None
-
-
-def _gunzip(path: Path) -> Iterator[bytes]:
-    with gzip.open(path) as file:
-        yield from _guard(str(path), path.stat().st_size, _read(file))  # type: ignore[arg-type]
-
-
-def _unzstd(path: Path) -> Iterator[bytes]:
-    import zstandard
-
-    with path.open("rb") as raw, zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw) as file:
-        try:
-            yield from _guard(str(path), path.stat().st_size, _read(file))
-        except zstandard.ZstdError as error:
-            raise UserError(f"{path}: is damaged: {error}") from None
-
-
-def _is_tar(path: Path) -> bool:
-    try:
-        with gzip.open(path) as file:
-            return file.read(512)[257:262] == b"ustar"
-    except (OSError, EOFError, zlib.error):
-        return False
-
-
-def _wanted(name: str) -> bool:
-    """Members of archives are read in memory, never written: only their suffix matters."""
-    path = PurePosixPath(name)
-    hidden = any(part.startswith(".") for part in path.parts)
-    return not hidden and path.suffix in (".log", ".txt", ".out", ".err", ".md", "") and path.name != "case.json"
-
-
-def _zip_members(path: Path) -> list[Input]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [info for info in archive.infolist() if not info.is_dir() and _wanted(info.filename)]
-    except (zipfile.BadZipFile, OSError) as error:
-        raise UserError(f"{path}: is damaged: {error}") from None
-
-    def open_member(info: zipfile.ZipInfo) -> Iterator[bytes]:
-        try:
-            with zipfile.ZipFile(path) as archive, archive.open(info) as file:
-                yield from _guard(f"{path}:{info.filename}", info.compress_size, _read(file))  # type: ignore[arg-type]
-        except (RuntimeError, NotImplementedError) as error:
-            raise UserError(f"{path}:{info.filename}: cannot be unpacked: {error}") from None
-
-    return _some(path, [Input(f"{path}:{i.filename}", lambda i=i: open_member(i), path) for i in members])  # type: ignore[misc]
-
-
-def _tar_members(path: Path) -> list[Input]:
-    try:
-        with tarfile.open(path) as archive:
-            names = [m.name for m in archive if m.isfile() and _wanted(m.name)]
-    except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: is damaged: {error}") from None
-
-    def open_member(name: str) -> Iterator[bytes]:
-        with tarfile.open(path) as archive:
-            file = archive.extractfile(name) or io.BytesIO()
-            yield from _guard(f"{path}:{name}", path.stat().st_size, _read(file))  # type: ignore[arg-type]
-
-    return _some(path, [Input(f"{path}:{n}", lambda n=n: open_member(n), path) for n in names])  # type: ignore[misc]
-
-
-def _some(path: Path, members: list[Input]) -> list[Input]:
-    if not members:
-        raise UserError(f"{path}: no logs in this archive")
-    if len(members) > _MAX_FILES:
-        raise UserError(f"{path}: more than {_MAX_FILES} logs in this archive")
-    return members
 
 
 def _binary(head: bytes) -> bool:

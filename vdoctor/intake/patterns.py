@@ -6,6 +6,7 @@ looks for all literals at once and only patterns whose literal is there are trie
 
 from __future__ import annotations
 
+import functools
 import importlib
 import re
 import sys
@@ -23,6 +24,7 @@ MIN_LITERAL = 4
 _GROUPS = (sre_constants.SUBPATTERN, getattr(sre_constants, "ATOMIC_GROUP", None))
 
 
+@functools.cache
 def required_literals(pattern: str) -> frozenset[str]:
     """Literals of which at least one is in every match; empty when there is no such set.
 
@@ -35,6 +37,43 @@ def required_literals(pattern: str) -> frozenset[str]:
     if tree.state.flags & re.IGNORECASE:
         return frozenset()
     return frozenset(_best(_candidates(tree)))
+
+
+#: What every match holds: literals, and alternatives of which at least one holds as a whole.
+Need = str | tuple[tuple["Need", ...], ...]
+
+
+def needs(pattern: str) -> tuple[Need, ...]:
+    """All literals that a match must hold, alternatives included; empty when nothing is known.
+
+    >>> needs("Got (?:alpha|beta in) .*status")
+    ('Got ', (('alpha',), ('beta in',)), ' ', 'status')
+    """
+    tree = sre_parse.parse(pattern)
+    return () if tree.state.flags & re.IGNORECASE else tuple(_needs(tree))
+
+
+def _needs(tree: Any) -> list[Need]:
+    found: list[Need] = []
+    run: list[str] = []
+    for op, argument in [*tree, (None, None)]:
+        if op is sre_constants.LITERAL:
+            run.append(chr(argument))
+            continue
+        if op is sre_constants.AT:
+            continue
+        if run:
+            found.append("".join(run))
+            run.clear()
+        if op is sre_constants.SUBPATTERN and argument[1] & re.IGNORECASE:
+            continue
+        if op in _GROUPS:
+            found.extend(_needs(argument[-1] if op is sre_constants.SUBPATTERN else argument))
+        elif op is sre_constants.BRANCH:
+            found.append(tuple(tuple(_needs(branch)) for branch in argument[1]))
+        elif op in (sre_constants.MAX_REPEAT, sre_constants.MIN_REPEAT) and argument[0] >= 1:
+            found.extend(_needs(argument[2]))
+    return found
 
 
 def _best(candidates: Iterable[frozenset[str]]) -> frozenset[str]:

@@ -36,6 +36,19 @@ class EventReader:
                 events.extend(self._events(line, clean(part), sent, outer))
         return events
 
+    @property
+    def clock(self) -> str | None:
+        """Where the last time came from: arrived, shipped, own; None before the first stamp."""
+        return self._clock.kind
+
+    def time_of(self, stamp: str) -> float | None:
+        """Seconds on the log's clock of a record with vLLM's own stamp, which is all that is read of it."""
+        return self._clock.read(None, None, stamp)
+
+    def open_writers(self) -> list[tuple[str | None, int | None, tuple[str | None, str] | None]]:
+        """Process, pid and (source, level) of the writers whose next line may still belong to a traceback."""
+        return self._blocks.open_keys()  # type: ignore[return-value]
+
     def traceback(self, number: int) -> Traceback:
         """The block with this number as far as it is known."""
         return self._blocks.blocks[number].freeze()

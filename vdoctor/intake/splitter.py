@@ -21,6 +21,7 @@ class LineSplitter:
 
     def __init__(self) -> None:
         self._head: bytes | None = b""
+        self._encoding = ""
         self._decoder: codecs.IncrementalDecoder | None = None
         self._parts: list[str] = []
         self._length = 0
@@ -30,14 +31,23 @@ class LineSplitter:
         self.bytes = 0
 
     @property
+    def number(self) -> int:
+        """Number of the line that the next byte belongs to."""
+        return self._no
+
+    @property
+    def is_utf8(self) -> bool:
+        """The encoding is known, and every newline is one byte."""
+        return self._encoding == "utf-8"
+
+    def skip(self, lines: int) -> None:
+        """Whole lines were left out. Only at the start of a line."""
+        self._no += lines
+
+    @property
     def lines(self) -> int:
         """Number of lines so far as an editor counts them."""
         return self._no - 1 + self._unended
-
-    @property
-    def number(self) -> int:
-        """Number of the line that is read now."""
-        return self._no
 
     def feed(self, data: bytes, arrived: float | None = None) -> list[Line]:
         """Take the next bytes; return the lines that they complete."""
@@ -86,6 +96,7 @@ class LineSplitter:
                 encoding = "utf-16-le"
             elif head[0:4:2] == b"\0\0" and head[1]:
                 encoding = "utf-16-be"
+        self._encoding = encoding
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         return head
 

@@ -8,7 +8,7 @@ import zlib
 from pathlib import Path, PurePosixPath
 
 from vdoctor.errors import UserError
-from vdoctor.intake.files import MAX_RATIO, MAX_UNPACKED
+from vdoctor.intake.archives import MAX_RATIO, MAX_UNPACKED
 
 #: The first member of every bundle: a look at the head of the file tells one from other archives.
 MARKER = "bundle.json"

@@ -34,10 +34,10 @@ def _rule_data(rule: Rule) -> dict[str, Any]:
 
 
 def _rule(entry: Mapping[str, Any]) -> Rule:
-    values = {field.name: _frozen(entry[field.name]) for field in fields(Rule) if field.name not in _NESTED}
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value := entry[name], list) else value for name in _FLAT}
     return Rule(
         **values,
-        signals=tuple(Signal(**{k: _frozen(v) for k, v in signal.items()}) for signal in entry["signals"]),
+        signals=tuple(_signal(signal) for signal in entry["signals"]),
         whens=tuple(_when(when) for when in entry["whens"]),
         fixes=tuple(_fix(fix) for fix in entry["fixes"]),
         examples=(),
@@ -45,6 +45,13 @@ def _rule(entry: Mapping[str, Any]) -> Rule:
 
 
 _NESTED = frozenset({"signals", "whens", "fixes", "examples"})
+_FLAT = tuple(field.name for field in fields(Rule) if field.name not in _NESTED)
+
+
+def _signal(entry: Mapping[str, Any]) -> Signal:
+    return Signal(
+        **{name: _frozen(value) if isinstance(value, list | dict) else value for name, value in entry.items()}
+    )
 
 
 def _when(entry: Mapping[str, Any]) -> When:

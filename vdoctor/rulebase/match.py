@@ -71,6 +71,15 @@ class Matcher:
         self._start = 0
         self.hits: list[Hit] = []
 
+    @property
+    def signals(self) -> list[Signal]:
+        """All signals with a regex."""
+        return [signal for _, signal in self._entries]
+
+    def saturated(self, index: int, start: int) -> bool:
+        """Another hit of this signal (a place in `signals`) in this start of the server would change nothing."""
+        return start <= self._start and self._counts.get(index, 0) >= _KEEP
+
     def feed(self, event: Event, place: Callable[[], Place]) -> None:
         """Try all signals on the next event; `place` is asked only when one may match."""
         if self._patterns is None or event.bar is not None:

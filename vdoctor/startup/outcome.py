@@ -20,6 +20,9 @@ _FATAL_SIGNALS = re.compile(
     r"|^terminate called (?:after|without)|core dumped\)?$"
 )
 
+#: Patterns that end a start wherever they are found; the usage error only at the front of a line.
+PATTERNS = (_DEATHS.pattern, _USAGE.pattern, _FATAL_SIGNALS.pattern)
+
 
 class Outcome:
     """Remembers the signs of death in the current start."""

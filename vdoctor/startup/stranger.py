@@ -80,6 +80,11 @@ class Stranger:
         self._votes: dict[str, int] = {}
 
     @property
+    def is_sure(self) -> bool:
+        """Nothing that comes can change the answer any more."""
+        return self._sure
+
+    @property
     def is_vllm(self) -> bool:
         """Its own records or modules were seen, or it is named oftener than anything else shows."""
         others = max((votes for name, votes in self._votes.items() if name in _RIVALS), default=0)

@@ -16,6 +16,9 @@ _V2_RUNNER = re.compile(r"Using V2 Model Runner")
 _V1_RUNNER = re.compile(r"using the V1 model runner instead")
 _VERSION = re.compile(r"version v?(\d{1,4})\.(\d{1,4})|engine \(v(\d{1,4})\.(\d{1,4})")
 
+#: What else of a record is read besides markers.
+PATTERNS = (_V2_RUNNER.pattern, _V1_RUNNER.pattern, _VERSION.pattern)
+
 
 def _seconds(text: str) -> float | None:
     """None for digits and points that are no number."""
@@ -266,6 +269,17 @@ class Timeline:
     def origin(self) -> float | None:
         """Time 0 of the spans on the clock of the events; None while no line had a time."""
         return self._origin
+
+    def serving(self) -> set[int | str | None]:
+        """Pids (names where there is no pid) of the processes that are seen to serve; None: lines without a tag say so."""
+        found = {k for k, track in self._tracks.items() if track.open and track.open.step == "runtime.serving"}
+        if (MAIN if self._api is None else self._api) in found:
+            found.add(None)
+        return found  # type: ignore[return-value]
+
+    def working(self) -> list[tuple[int, str]]:
+        """Pid and name of the processes that are in some step."""
+        return [(key, track.name) for key, track in self._tracks.items() if track.open and isinstance(key, int)]
 
     def step_at(self, event: Event) -> str | None:
         """The step of the process that wrote this event, else how far the server has come.

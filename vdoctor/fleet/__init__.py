@@ -1,0 +1,3 @@
+"""Archives of logs beyond one machine, on Dask. Needs the extra vdoctor[fleet]; see `vdoctor.fleet.run.analyse`."""
+
+from __future__ import annotations
