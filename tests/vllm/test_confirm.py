@@ -189,18 +189,27 @@ def test_without_a_compiler_no_compilation_is_the_answer_and_is_named_as_the_pri
 
 
 def test_broken_file_in_the_compile_cache_is_set_aside_and_nothing_is_deleted(bench: Bench, tmp_path: Path) -> None:
+    """vLLM 0.32 compiles anew what it cannot load; a file where it wants a folder stops it."""
     cache = tmp_path / "cache"
     shutil.copytree(bench.real.cache, cache)
-    # As after a disk that was full: the compiled code is cut off.
-    broken = sorted(cache.rglob("*.so"))
+    broken = [path for path in cache.glob("torch_compile_cache/torch_aot_compile/*/inductor_cache") if path.is_dir()]
     assert broken, "the cache of the other tests is empty"
     for path in broken:
-        path.write_bytes(path.read_bytes()[:64])
+        path.rename(path.with_name("moved"))
+        path.write_bytes(b"cut off")
+    before = sorted(str(path) for path in cache.rglob("*"))
     env = {"VLLM_CACHE_ROOT": str(cache)}
     session = bench.failing(SHORT, free_port(), env)
-    status, report, told = bench.confirm(session, "--confirm", "ask", env=env)
+    fresh = [Path("/tmp") / name for name in ("vllm-fresh-cache", "vllm-fresh-inductor", "vllm-fresh-triton")]
+    there = [path for path in fresh if path.exists()]
+    try:
+        status, report, told = bench.confirm(session, "--confirm", "ask", env=env)
+    finally:
+        for path in set(fresh) - set(there):
+            shutil.rmtree(path, ignore_errors=True)
     assert status == 0, told
     assert report["findings"][0]["id"].startswith("compile."), told
     assert set(changes(report)["env"]) == {"VLLM_CACHE_ROOT"}, told
     assert changes(report)["flags"] == {}
-    assert [path.stat().st_size for path in broken] == [64] * len(broken)
+    assert sorted(str(path) for path in cache.rglob("*")) == before
+    assert all(path.read_bytes() == b"cut off" for path in broken)
