@@ -4,12 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help venv demo test lint test-vllm docs clean
+.PHONY: help venv demo test lint test-vllm bench fuzz docs clean
 
 help:
 	@echo "make demo       watch a simulated server run out of memory, and prove the fix"
 	@echo "make test       all checks and tests that need no real vLLM"
 	@echo "make test-vllm  tests against a real vLLM on the CPU (built once in a cache folder)"
+	@echo "make bench      measure vdoctor against grep, cat and an import of click; fail when it got slower"
+	@echo "make fuzz       20000 damaged logs (nightly)"
 	@echo "make docs       write the generated pages again"
 
 venv: $(STAMP)
@@ -34,6 +36,12 @@ test: lint
 test-vllm: venv
 	$(BIN)/python tools/real_vllm.py
 	$(BIN)/python -m pytest -m vllm --no-skips tests/vllm
+
+bench: venv
+	$(BIN)/python tools/bench.py --size 40 --large 120 --rounds 3 --check
+
+fuzz: venv
+	VDOCTOR_FUZZ=20000 $(BIN)/python -m pytest -n auto --dist worksteal tests/test_fuzz.py
 
 docs: venv
 	$(BIN)/python tools/write_docs.py

@@ -28,6 +28,8 @@ SHORT, GROWTH = MAX_LINE // 4, 9
 #: Seconds (of the processor) below which growth is noise, and above which even a linear pattern is too slow. One line in a
 #: million may be so long: a second for it is bearable.
 NOISE, LIMIT = 0.12, 1.0
+#: Tables whose patterns are only matched at the front of a line.
+MATCHED = ("_SHIPPERS",)
 #: The slowest attacks of the first round are tried at full length.
 _TRIED = 2
 
@@ -67,7 +69,7 @@ def of_module(name: str) -> Iterator[Searched]:
         for pattern in (one for item in found for one in (item if isinstance(item, tuple) else (item,))):
             if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
                 searched = re.search(rf"\b{variable}\b\.(?:search|sub|split|findall|finditer)", source)
-                only_match = not searched and re.search(rf"\b{variable}\b\.(?:full)?match", source)
+                only_match = variable in MATCHED or (not searched and re.search(rf"\b{variable}\b\.(?:full)?match", source))
                 use = pattern.match if only_match else pattern.search
                 yield Searched(f"{name}.{variable}", pattern.pattern, pattern.flags, use)
 

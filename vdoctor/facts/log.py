@@ -49,7 +49,7 @@ _SPOTS: tuple[Spot, ...] = (
     Spot(_CONFIG + r"model='(?P<a>[^']+)'", {"a": ("model.name", str)}),
     Spot(_CONFIG + r".*?\btensor_parallel_size=(?P<a>\d+)", {"a": ("tp.size", int)}),
     Spot(_CONFIG + r".*?[ ,]quantization=(?P<a>[a-z]\w+)", {"a": ("model.quantization", str)}),
-    Spot(r"LLM engine .*device_config=(?P<a>[a-z]+)", {"a": ("launch.device", str)}),
+    Spot(r"^.{0,120}?LLM engine .*device_config=(?P<a>[a-z]+)", {"a": ("launch.device", str)}),
     Spot(r"Starting to load model (?P<a>\S+?)\.\.\.", {"a": ("model.name", str)}),
     Spot(
         r"Filesystem type for checkpoints: (?P<a>[\w.\-]+)\. Checkpoint size: (?P<b>[\d.]+) GiB\. "

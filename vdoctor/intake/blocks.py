@@ -22,9 +22,9 @@ _BUILTINS = frozenset(
 )
 CHAIN = re.compile(r"(?:The above exception was the direct cause|During handling of the above exception, another)")
 # The lines of an exception group stand behind a ruler.
-_RULER = re.compile(r"\s*[|+] ?")
+_RULER = re.compile(r"\A\s*[|+] ?")
 # Ray repeats the remote traceback below this line: its own exception line follows.
-_REMOTE = re.compile(r"[\w.]*Ray\w*Error\([\w.]+\): ")
+_REMOTE = re.compile(r"[\w.]{0,200}Ray\w{0,60}Error\([\w.]{1,200}\): ")
 # After the exception line its message may go on (pydantic, CUDA hints, compiler output): at most this long.
 _MAX_TAIL = 60
 

@@ -54,7 +54,7 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"Loading model from scratch\.\.\.|Loading weights inplace\.\.\.", "weight_load.init"),
     _mark(r"Initializing model took [\d.]+ seconds", "weight_load.read", ended="weight_load.init"),
     _mark(
-        r"Time spent downloading weights for .*: (?P<took>[\d.]+) seconds",
+        r"Time spent downloading weights for .{0,300}: (?P<took>[\d.]+) seconds",
         "weight_load.read",
         ended="weight_load.download",
     ),
@@ -68,7 +68,7 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"Loading model weights took (?:in total )?[\d.]+ Gi?B", "kv_init.profile", ended="weight_load.process"),
     _mark(r"Model loading took [\d.]+ Gi?B", "kv_init.profile", ended="weight_load.process"),
     # --- torch.compile, inside the profile run
-    _mark(r"Using cache directory: .* for vLLM's torch\.compile", "kv_init.compile"),
+    _mark(r"Using cache directory: .{0,400} for vLLM's torch\.compile", "kv_init.compile"),
     _mark(r"vLLM's torch\.compile cache is disabled", "kv_init.compile"),
     _mark(r"Starting torch\.compile$", "kv_init.compile"),
     _mark(r"Dynamo bytecode transform time:", "kv_init.compile"),
@@ -93,7 +93,7 @@ MARKERS: tuple[Marker, ...] = (
     _mark(r"(?:GPU|CPU|XPU|TPU|HPU) KV cache size: [\d,]+ tokens", "kv_init.allocate", "kv_sized"),
     _mark(r"# \w+ blocks: \d+", "kv_init.allocate", "kv_sized"),
     # --- kernel warm-up and CUDA graphs
-    _mark(r"Warming up [\w ]+ (?:attention|kernels|compile_units)", "graph_capture.warmup"),
+    _mark(r"Warming up [\w ]{1,80} (?:attention|kernels|compile_units)", "graph_capture.warmup"),
     _mark(r"FlashInfer (?:managed )?autotune (?:with \d|cache)", "graph_capture.warmup"),
     _mark(r"Compile and warming up model for size \d+", "graph_capture.warmup"),
     _mark(r"JIT kernel warmup starting", "graph_capture.warmup"),

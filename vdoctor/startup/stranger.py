@@ -44,7 +44,7 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
         re.compile(r"text_generation_launcher|text-generation-launcher|text_generation_router"),
     ),
     ("TensorRT-LLM", re.compile(r"\[TensorRT-LLM\]|tensorrt_llm")),
-    ("Triton Inference Server", re.compile(r"tritonserver|\] .*model_lifecycle\.cc")),
+    ("Triton Inference Server", re.compile(r"tritonserver|\] .{0,200}model_lifecycle\.cc")),
     ("LMDeploy", re.compile(r"lmdeploy|\[TM\]\[")),
     ("a Django or Flask application", re.compile(r"\bdjango\b|\bflask\b|\bwerkzeug\b")),
     ("nginx", re.compile(r"nginx|\" \d{3} \d+ \"(?:https?://|-\")")),
