@@ -132,6 +132,19 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     return run(command, lang=_lang(lang), **options)
 
 
+@main_group.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@common
+def check(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """Look at this machine, and at the launch COMMAND, before anything is started.
+
+    Nothing is started, changed or downloaded. Exit status: 0 nothing wrong, 1 something found, 2 wrong usage.
+    """
+    from vdoctor.commands.check import check as run
+
+    return run(command, lang=_lang(lang), **options)
+
+
 @main_group.command()
 @click.argument("rule_id", metavar="ID")
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="One language only [default: both].")

@@ -73,6 +73,13 @@ def _fits_free(v: dict[str, FactValue]) -> FactValue | None:
     return min(value, _HIGHEST_UTILIZATION) if value >= _LOWEST_UTILIZATION else None
 
 
+@_derived("gpu.free_share", "gpu.total_gib", "gpu.free_gib")
+def _free_share(v: dict[str, FactValue]) -> FactValue | None:
+    """vLLM compares free with total * utilisation (v1/worker/utils.py: request_memory)."""
+    total, free = _number(v["gpu.total_gib"]), _number(v["gpu.free_gib"])
+    return round(free / total, 4) if total and free is not None else None
+
+
 @_derived("mem.utilization_lower", "mem.utilization")
 def _lower(v: dict[str, FactValue]) -> FactValue | None:
     now = _number(v["mem.utilization"])

@@ -13,7 +13,7 @@ from vdoctor.model import Change
 from vdoctor.rulebase.schema import FixSpec, Rule, RuleBase, Signal, When
 
 #: Raised whenever the data below changes its shape.
-FORMAT = 3
+FORMAT = 4
 
 
 def to_data(base: RuleBase) -> list[dict[str, Any]]:
@@ -37,7 +37,7 @@ def _rule(entry: Mapping[str, Any]) -> Rule:
     values = {field.name: _frozen(entry[field.name]) for field in fields(Rule) if field.name not in _NESTED}
     return Rule(
         **values,
-        signals=tuple(Signal(**{k: _frozen(v) for k, v in signal.items()}) for signal in entry["signals"]),
+        signals=tuple(_signal(signal) for signal in entry["signals"]),
         whens=tuple(_when(when) for when in entry["whens"]),
         fixes=tuple(_fix(fix) for fix in entry["fixes"]),
         examples=(),
@@ -45,6 +45,11 @@ def _rule(entry: Mapping[str, Any]) -> Rule:
 
 
 _NESTED = frozenset({"signals", "whens", "fixes", "examples"})
+
+
+def _signal(entry: Mapping[str, Any]) -> Signal:
+    plain = {k: _frozen(v) for k, v in entry.items() if k != "when"}
+    return Signal(**plain, when=tuple(_when(when) for when in entry.get("when", ())))
 
 
 def _when(entry: Mapping[str, Any]) -> When:

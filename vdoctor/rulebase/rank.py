@@ -62,19 +62,29 @@ def evaluate(
     undecided: list[NotEvaluated] = []
     for rule in base.rules:
         own = by_rule.get(rule.id, [])
-        if not own and rule.signals and not (rule.preflight and rule.whens):
+        if not own and rule.signals and not rule.foretold_by:
             continue
         merged = dict(facts)
         for hit in reversed(own):
             merged.update(hit.facts)
         merged = derive(merged)
-        decided = all_hold(rule.whens, merged)
+        decided, gaps = _decide(rule, bool(own), merged)
         if decided is True:
             matches.append(Match(rule, tuple(own), merged))
         elif decided is None:
-            gaps = tuple(dict.fromkeys(name for when in rule.whens for name in missing(when, merged)))
             undecided.append(NotEvaluated(rule.cause, gaps))
     return matches, undecided
+
+
+def _decide(rule: Rule, seen: bool, facts: Facts) -> tuple[bool | None, tuple[str, ...]]:
+    """Whether the rule holds, and what is missing to say so; without a line seen, one group of its facts must hold, too."""
+    groups = ((),) if seen or not rule.foretold_by else rule.foretold_by
+    answers = [all_hold((*rule.whens, *group), facts) for group in groups]
+    if True in answers:
+        return True, ()
+    open_groups = [group for group, answer in zip(groups, answers, strict=True) if answer is None]
+    gaps = (name for group in open_groups for when in (*rule.whens, *group) for name in missing(when, facts))
+    return (None if open_groups else False), tuple(dict.fromkeys(gaps))
 
 
 def _often_enough(hits: list[Hit]) -> list[Hit]:

@@ -1,0 +1,126 @@
+"""vdoctor check: look at this machine and at a launch before anything is started."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
+from vdoctor.diagnose import Examination
+from vdoctor.facts.launch import launch_facts
+from vdoctor.facts.packages import package_facts
+from vdoctor.facts.preflight import option_facts, variable_facts
+from vdoctor.facts.registry import show
+from vdoctor.launch import options as option_tables
+from vdoctor.launch.command import parse
+from vdoctor.launch.options import OptionTable
+from vdoctor.live.probe import disks, finding, gpus, host, libcuda, ports, target, tools
+from vdoctor.live.probe.finding import Look, Seen
+from vdoctor.model import Evidence, Fact, Finding, Launch, Report, Source
+from vdoctor.rulebase.schema import RuleBase
+from vdoctor.store import load_rules
+
+#: What takes longer than this is not evaluated; a dead network file system answers after minutes.
+_SECONDS = 8.0
+
+
+def check(
+    command: Sequence[str],
+    *,
+    form: str,
+    output: str | None,
+    lang: str,
+    rules: Sequence[Path],
+    color: bool,
+    verbose: bool,
+) -> int:
+    """Report what would stop the launch; 0 nothing found, 1 something found. Raises UserError for wrong usage."""
+    check_output(output)
+    words = list(command[1:] if command[:1] == ("--",) else command)
+    base, options = load_rules(rules), option_tables.load()
+    launch = parse(words) if words else None
+    env = {**os.environ, **dict(launch.env)} if launch else dict(os.environ)
+    seen = finding.look(_looks(launch, env, options), seconds=_SECONDS, slow=_say_slow)
+    report = judge(seen, launch, env, base, options)
+    colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
+    emit(render([report], form, lang, color=colored, verbose=verbose, width=terminal_width(1)), output)
+    return 1 if any(one.severity != "info" for one in report.findings) else 0
+
+
+def _say_slow(names: Sequence[str]) -> None:
+    tell(f"vdoctor: still looking at: {', '.join(names)}\n")
+
+
+def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) -> dict[str, Look]:
+    """What to look at; inside an image nothing of this machine's disks and packages counts."""
+    looks: dict[str, Look] = {
+        "host": host.host,
+        "gpu": functools.partial(gpus.gpus, env.get("CUDA_VISIBLE_DEVICES")),
+    }
+    asked = launch_facts(launch, options) if launch else {}
+    number = asked.get("port")
+    if launch is not None:
+        looks["port"] = functools.partial(ports.port, None, int(str(number.value)) if number else 8000)
+        looks["environment"] = functools.partial(_environment, launch, env)
+    if launch is None or not launch.container:
+        name = str(asked["model.name"].value) if "model.name" in asked else None
+        model = target.local_model(launch, name) if launch else None
+        looks["disks"] = functools.partial(disks.disks, env, model)
+        looks["tools"] = functools.partial(tools.tools, env)
+        looks["libcuda"] = functools.partial(libcuda.libcuda, env)
+    return looks
+
+
+def _environment(launch: Launch, env: Mapping[str, str]) -> Seen:
+    seen = Seen()
+    python, where = target.interpreter(launch, env)
+    if python is None:
+        seen.miss("vllm.version", where)
+        return seen
+    answer = target.ask_target(python, env)
+    if answer is None:
+        seen.miss("vllm.version", f"{python}: no answer")
+        return seen
+    seen.facts.update(package_facts(answer, where))
+    if "vllm.version" not in seen.facts:
+        seen.miss("vllm.version", f"{python} has no vllm")
+    return seen
+
+
+def judge(
+    seen: Seen, launch: Launch | None, env: Mapping[str, str], base: RuleBase, options: OptionTable
+) -> Report:
+    """The rules on the facts: the same rules, ids and fixes as for a log."""
+    facts = dict(seen.facts)
+    if launch is not None:
+        version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
+        facts |= option_facts(launch, options, version)
+    facts |= variable_facts(env, option_tables.variables())
+    facts |= {f"env.{name}": Fact(env[name], "environment") for name in _told(env)}
+    examination = Examination(base, options, launch, facts)
+    report = examination.report(Source("check", " ".join(launch.args[:1]) if launch else "this machine"))
+    found = tuple(_with_proof(one, report, base) for one in report.findings)
+    grave = any(one.severity == "fatal" and one.confidence != "possible" for one in found)
+    verdict = "failed" if grave else "degraded" if found else "healthy"
+    return replace(report, findings=found, verdict=verdict, phase=found[0].phase if found else None)  # type: ignore[arg-type]
+
+
+def _told(env: Mapping[str, str]) -> list[str]:
+    from vdoctor.facts.registry import VARIABLES
+
+    return [name for name in VARIABLES if name in env]
+
+
+def _with_proof(found: Finding, report: Report, base: RuleBase) -> Finding:
+    """The facts that decided it, each with its source, where a log would give a line."""
+    rule = base.get(found.rule)
+    if rule is None or found.evidence:
+        return found
+    names = dict.fromkeys(when.fact for group in (rule.whens, *rule.foretold_by) for when in group)
+    known = [(name, report.facts[name]) for name in names if name in report.facts]
+    proof = tuple(Evidence(0, fact.source, f"{name} = {show(name, fact.value)}") for name, fact in known)
+    return replace(found, evidence=proof)
