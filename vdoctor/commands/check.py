@@ -18,7 +18,7 @@ from vdoctor.facts.registry import show
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
-from vdoctor.live.probe import disks, finding, gpus, host, libcuda, ports, target, tools
+from vdoctor.live.probe import disks, files, finding, gpus, host, libcuda, ports, target, tools
 from vdoctor.live.probe.finding import Look, Seen
 from vdoctor.model import Evidence, Fact, Finding, Launch, Report, Source
 from vdoctor.rulebase.schema import RuleBase
@@ -26,6 +26,8 @@ from vdoctor.store import load_rules
 
 #: What takes longer than this is not evaluated; a dead network file system answers after minutes.
 _SECONDS = 8.0
+#: Of vllm serve.
+_PORT = 8000
 
 
 def check(
@@ -62,13 +64,16 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
         "gpu": functools.partial(gpus.gpus, env.get("CUDA_VISIBLE_DEVICES")),
     }
     asked = launch_facts(launch, options) if launch else {}
-    number = asked.get("port")
     if launch is not None:
-        looks["port"] = functools.partial(ports.port, None, int(str(number.value)) if number else 8000)
+        number = asked["port"].value if "port" in asked else _PORT
+        interface = files.value_of(launch, "--host", options)
+        looks["port"] = functools.partial(ports.port, interface, int(str(number)))
         looks["environment"] = functools.partial(_environment, launch, env)
     if launch is None or not launch.container:
         name = str(asked["model.name"].value) if "model.name" in asked else None
         model = target.local_model(launch, name) if launch else None
+        if launch is not None:
+            looks["files"] = functools.partial(files.files, launch, options, name)
         looks["disks"] = functools.partial(disks.disks, env, model)
         looks["tools"] = functools.partial(tools.tools, env)
         looks["libcuda"] = functools.partial(libcuda.libcuda, env)
@@ -91,9 +96,7 @@ def _environment(launch: Launch, env: Mapping[str, str]) -> Seen:
     return seen
 
 
-def judge(
-    seen: Seen, launch: Launch | None, env: Mapping[str, str], base: RuleBase, options: OptionTable
-) -> Report:
+def judge(seen: Seen, launch: Launch | None, env: Mapping[str, str], base: RuleBase, options: OptionTable) -> Report:
     """The rules on the facts: the same rules, ids and fixes as for a log."""
     facts = dict(seen.facts)
     if launch is not None:

@@ -124,6 +124,19 @@ def _fit_len(v: dict[str, FactValue]) -> FactValue | None:
     return int(length // step * step)
 
 
+@_derived("driver.cuda_major", "driver.cuda")
+def _driver_major(v: dict[str, FactValue]) -> FactValue | None:
+    """12040 is CUDA 12.4."""
+    value = _number(v["driver.cuda"])
+    return int(value) // 1000 if value is not None and value >= 1000 else None
+
+
+@_derived("cuda.torch_major", "cuda.torch")
+def _torch_major(v: dict[str, FactValue]) -> FactValue | None:
+    major = str(v["cuda.torch"]).partition(".")[0]
+    return int(major) if major.isdecimal() and len(major) < 4 else None
+
+
 @_derived("tp.valid", "model.heads")
 def _valid_sizes(v: dict[str, FactValue]) -> FactValue | None:
     """Query heads must divide; KV heads divide or are replicated whole (vllm/config/model.py).

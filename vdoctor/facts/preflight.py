@@ -20,10 +20,13 @@ _SHARE = "--gpu-memory-utilization"
 
 def option_facts(launch: Launch, options: OptionTable, version: str | None) -> dict[str, Fact]:
     """`args.unknown`, `args.bad` with `args.value` and `args.choices`: the first fault of each kind, in the order of the command."""
-    facts: dict[str, Fact] = {}
+    # Asked and found in order, unless something below says otherwise.
+    facts = {name: Fact(False, "argv") for name in ("launch.eager", "args.not_a_number", "args.not_a_share")}
     unknown: list[str] = []
     for flag, value in _settings(launch, options, version):
         option = options.lookup(flag, version, allow_abbrev=True)
+        if option is not None and option.name == "--enforce-eager":
+            facts["launch.eager"] = Fact(not flag.startswith("--no-"), "argv")
         if option is None and options.exists(flag, version) is False:
             unknown.append(flag)
         elif option is not None and value is not None and "args.bad" not in facts:

@@ -13,7 +13,20 @@ from vdoctor.live.probe.finding import Seen
 
 _GIB = 1 << 30
 #: File systems that are reached over a network.
-NETWORK = ("nfs", "nfs4", "cifs", "smb3", "ceph", "lustre", "gpfs", "beegfs", "glusterfs", "fuse.s3fs", "fuse.juicefs", "9p")
+NETWORK = (
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "ceph",
+    "lustre",
+    "gpfs",
+    "beegfs",
+    "glusterfs",
+    "fuse.s3fs",
+    "fuse.juicefs",
+    "9p",
+)
 
 
 def places(env: Mapping[str, str]) -> dict[str, Path]:
@@ -43,6 +56,7 @@ def disks(env: Mapping[str, str], model: Path | None) -> Seen:
         seen.add(f"disk.{name}_free_gib", round(room.f_bavail * room.f_frsize / _GIB, 2), f"probe:{path}")
         if not os.access(there, os.W_OK | os.X_OK):
             seen.add("proc.path", str(path), f"probe:{there}")
+            seen.add("disk.unwritable", True, f"probe:{there}")
         mount = mounts.get(mount_of(there, mounts))
         if name in ("cache", "tmp", "triton") and mount is not None and "noexec" in mount.opts.split(","):
             seen.add("disk.noexec", str(path), f"probe:{mount.mountpoint}")

@@ -35,7 +35,11 @@ Look = Callable[[], Seen]
 
 
 def look(
-    looks: Mapping[str, Look], *, seconds: float, slow: Callable[[Sequence[str]], None] | None = None, patience: float = 1.0
+    looks: Mapping[str, Look],
+    *,
+    seconds: float,
+    slow: Callable[[Sequence[str]], None] | None = None,
+    patience: float = 1.0,
 ) -> Seen:
     """Run all looks side by side; one that fails or takes longer than `seconds` is "not evaluated" with the reason.
 

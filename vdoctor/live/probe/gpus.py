@@ -25,6 +25,8 @@ def gpus(visible: str | None) -> Seen:
         pynvml.nvmlInit()
     except Exception as error:
         seen.miss("gpu", f"NVML: {error}")
+        if type(error).__name__ == "NVMLError_LibraryNotFound":
+            seen.add("driver.missing", "libnvidia-ml.so.1", "probe:loader")
         return seen
     try:
         _driver(seen, pynvml)
