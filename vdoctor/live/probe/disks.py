@@ -31,7 +31,7 @@ NETWORK = (
 
 def places(env: Mapping[str, str]) -> dict[str, Path]:
     """Where vLLM and its libraries write under `env`: name -> path (huggingface_hub/constants.py, vllm/envs.py, triton)."""
-    home = Path(env.get("HOME") or os.path.expanduser("~"))
+    home = Path(env.get("HOME") or Path.home())
     cache = Path(env.get("XDG_CACHE_HOME") or home / ".cache")
     hub = Path(env.get("HF_HOME") or cache / "huggingface")
     return {
@@ -68,10 +68,18 @@ def disks(env: Mapping[str, str], model: Path | None) -> Seen:
 
 def existing(path: Path) -> Path:
     """The path itself, or the nearest folder above it that is there: where it would be made."""
-    path = Path(os.path.abspath(path))
-    while not os.path.exists(path) and path != path.parent:
+    path = Path.cwd() / path
+    while not _exists(path) and path != path.parent:
         path = path.parent
     return path
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        # A folder above that may not be entered.
+        return False
 
 
 def mount_of(path: Path, mounts: Mapping[Path, object]) -> Path:

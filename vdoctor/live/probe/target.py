@@ -77,7 +77,7 @@ def interpreter(launch: Launch, env: Mapping[str, str]) -> tuple[str | None, str
     path = env.get("PATH", os.defpath)
     words = [*launch.program, *launch.args[:1]]
     for word in words:
-        name = os.path.basename(word)
+        name = Path(word).name
         if name in ("uv", "conda", "mamba", "micromamba", "poetry", "pixi", "ray", "kubectl", "srun"):
             return None, f"{name} chooses the environment: run check inside it"
         if name == "vllm" or name.startswith("python"):
@@ -91,7 +91,7 @@ def interpreter(launch: Launch, env: Mapping[str, str]) -> tuple[str | None, str
 def _shebang(script: str, path: str) -> tuple[str | None, str]:
     """The interpreter in the first line; also `/usr/bin/env python3` and the sh trick that installers use for long paths."""
     try:
-        with open(script, "rb") as file:
+        with Path(script).open("rb") as file:
             head = file.read(4096)
     except OSError as error:
         return None, f"{script}: {error.strerror}"
@@ -99,12 +99,12 @@ def _shebang(script: str, path: str) -> tuple[str | None, str]:
     words = first.decode("utf-8", "replace").removeprefix("#!").split()
     if not first.startswith(b"#!") or not words:
         return None, f"{script} is no Python script"
-    if os.path.basename(words[0]) == "env":
+    if Path(words[0]).name == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-    elif os.path.basename(words[0]) == "sh":
+    elif Path(words[0]).name == "sh":
         second = rest.partition(b"\n")[0].decode("utf-8", "replace").split('"')
         words = [second[1]] if second[0].strip().startswith("'''exec'") and len(second) > 1 else []
-    if not words or not os.path.basename(words[0]).startswith("python"):
+    if not words or not Path(words[0]).name.startswith("python"):
         return None, f"{script} is started by {' '.join(words) or 'another program'}"
     found = shutil.which(words[0], path=path)
     return (found, f"probe:{script}") if found else (None, f"{script}: its interpreter {words[0]} is not there")
@@ -124,5 +124,8 @@ def local_model(launch: Launch, name: str | None) -> Path | None:
     """The folder of the model where the launch names one on this machine."""
     if name is None or launch.container:
         return None
-    path = Path(os.path.expanduser(name))
+    try:
+        path = Path(name).expanduser()
+    except RuntimeError:  # ~somebody who is not known here
+        return None
     return path if path.exists() or name.startswith(("/", "./", "../", "~")) else None
