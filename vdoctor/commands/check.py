@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +20,21 @@ from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.probe import disks, files, finding, gpus, host, libcuda, ports, target, tools
 from vdoctor.live.probe.finding import Look, Seen
-from vdoctor.model import Evidence, Fact, Finding, Launch, Report, Source
+from vdoctor.model import Evidence, Fact, Finding, Launch, NotEvaluated, Report, Source, Verdict
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
 
 #: What takes longer than this is not evaluated; a dead network file system answers after minutes.
 _SECONDS = 8.0
+#: The facts that each look gives.
+_GIVES = {
+    "gpu": ("gpu.", "driver."),
+    "host": ("host.", "os.", "proc.", "shm."),
+    "disks": ("disk.", "weights."),
+    "environment": ("vllm.", "torch.", "cuda.torch", "launch.device", "python."),
+    "vllm.version": ("vllm.", "torch.", "cuda.torch", "launch.device", "python.", "args.unknown"),
+    "tools": ("compiler.", "cuda."),
+}
 #: Of vllm serve.
 _PORT = 8000
 
@@ -107,9 +116,22 @@ def judge(seen: Seen, launch: Launch | None, env: Mapping[str, str], base: RuleB
     examination = Examination(base, options, launch, facts)
     report = examination.report(Source("check", " ".join(launch.args[:1]) if launch else "this machine"))
     found = tuple(_with_proof(one, report, base) for one in report.findings)
+    undecided = tuple(_undecided(report, seen, str(facts["launch.device"].value) if "launch.device" in facts else None))
     grave = any(one.severity == "fatal" and one.confidence != "possible" for one in found)
-    verdict = "failed" if grave else "degraded" if found else "healthy"
-    return replace(report, findings=found, verdict=verdict, phase=found[0].phase if found else None)  # type: ignore[arg-type]
+    verdict: Verdict = "failed" if grave else "degraded" if found else "healthy"
+    phase = found[0].phase if found else None
+    return replace(report, findings=found, not_evaluated=undecided, verdict=verdict, phase=phase)
+
+
+def _undecided(report: Report, seen: Seen, device: str | None) -> Iterator[NotEvaluated]:
+    """The rules that wait for what could not be looked at; facts that only a log gives are no gaps of a look."""
+    for name, reason in seen.unknown.items():
+        if device == "cpu" and name in ("gpu", "lib.cuda"):
+            continue
+        given = _GIVES.get(name, (name,))
+        waiting = [one for one in report.not_evaluated if any(fact.startswith(given) for fact in one.missing)]
+        for one in waiting or [NotEvaluated(name, given)]:
+            yield replace(one, reason=f"{name}: {reason}")
 
 
 def _told(env: Mapping[str, str]) -> list[str]:

@@ -15,6 +15,8 @@ _WHOLE = (
     *("--data-parallel-size", "--max-logprobs", "--seed", "--max-model-len"),
 )
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?[kmgtKMGT]?\Z")
+#: What Kubernetes sets in every pod beside a Service named vllm.
+_SERVICE = re.compile(r"VLLM_(?:SERVICE_(?:HOST|PORT)|PORT_\d{1,5}_)")
 _SHARE = "--gpu-memory-utilization"
 
 
@@ -72,7 +74,9 @@ def _is_share(value: str) -> bool:
 def variable_facts(env: Mapping[str, str], known: Sequence[str]) -> dict[str, Fact]:
     """`env.unknown` and `env.nearest`: a VLLM_ variable that no release has, and the one it may stand for."""
     names = set(known)
-    strange = sorted(name for name in env if name.startswith("VLLM_") and name not in names)
+    strange = sorted(
+        name for name in env if name.startswith("VLLM_") and name not in names and not _SERVICE.match(name)
+    )
     if not strange:
         return {}
     from rapidfuzz import fuzz, process

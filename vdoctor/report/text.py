@@ -64,7 +64,7 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
         _memory(console, report, lang)
     if report.trials:
         _trials(console, report, lang)
-    if verbose and report.not_evaluated:
+    if report.not_evaluated and (verbose or report.source.kind == "check"):
         _undecided(console, report, lang)
     out = console.file
     assert isinstance(out, io.StringIO)
@@ -73,8 +73,10 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
 
 
 def _head(console: Console, report: Report, lang: str) -> None:
-    head = Shown(f"{_MARKS[report.verdict]} {word(report.verdict, lang)}", style=_STYLES[report.verdict])
-    if report.phase:
+    checked = report.source.kind == "check"
+    said = word(f"check_{report.verdict}" if checked else report.verdict, lang)
+    head = Shown(f"{_MARKS[report.verdict]} {said}", style=_STYLES[report.verdict])
+    if report.phase and not checked:
         head.append(
             f" {word('in', lang)} {report.step or report.phase}"
             if lang == "en"
@@ -106,10 +108,13 @@ def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
     first, *others = report.findings
     _finding(console, first, lang, verbose)
     if others:
-        console.print()
-        console.print(Shown(word("also", lang), style="bold"))
+        # What a look found has no order of cause and effect: all of it must be mended.
+        checked = report.source.kind == "check"
+        if not checked:
+            console.print()
+            console.print(Shown(word("also", lang), style="bold"))
         for finding in others:
-            if verbose:
+            if verbose or checked:
                 _finding(console, finding, lang, verbose)
             else:
                 line = Shown("  ")
@@ -140,7 +145,8 @@ def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> No
     rows.add_column(overflow="fold")
     for evidence in finding.evidence[: None if verbose else 2]:
         text = evidence.text if verbose or len(evidence.text) <= _MAX_EVIDENCE else evidence.text[:_MAX_EVIDENCE] + " …"
-        rows.add_row(word("proof", lang), Shown(f"{_at(evidence.line, lang)}: {text}"))
+        where = _at(evidence.line, lang) if evidence.line else evidence.process or ""
+        rows.add_row(word("proof", lang), Shown(f"{where}: {text}"))
     if finding.symptoms:
         rows.add_row(word("explains", lang), Shown(", ".join(finding.symptoms)))
     if rows.row_count:
@@ -249,7 +255,11 @@ def _trials(console: Console, report: Report, lang: str) -> None:
 
 
 def _undecided(console: Console, report: Report, lang: str) -> None:
-    facts = sorted({name for one in report.not_evaluated for name in one.missing})
-    text = word("missing_facts", lang).format(count=len(report.not_evaluated), facts=", ".join(facts))
     console.print()
-    console.print(Shown(text, style="dim"))
+    reasons = dict.fromkeys(one.reason for one in report.not_evaluated if one.reason)
+    for reason in reasons:
+        console.print(Shown(f"{word('not_looked_at', lang)}: {reason}", style="dim"))
+    if not reasons:
+        facts = sorted({name for one in report.not_evaluated for name in one.missing})
+        text = word("missing_facts", lang).format(count=len(report.not_evaluated), facts=", ".join(facts))
+        console.print(Shown(text, style="dim"))
