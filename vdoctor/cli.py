@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from vdoctor import __version__
+from vdoctor.commands.estimate_options import estimate_options
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.report.words import language
@@ -219,6 +220,21 @@ def rules_new(rule_id: str, from_log: str, cause: str | None, folder: Path) -> i
     from vdoctor.commands.rules import new
 
     return new(rule_id, from_log=from_log, cause=cause, folder=folder)
+
+
+@main_group.command()
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="MODEL | -- COMMAND...")
+@estimate_options
+def estimate(words: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """The GPU memory budget: weights, KV cache, the rest; what fits, and what makes it fit.
+
+    MODEL is a folder, a repository in the Hugging Face cache, or the name of a well-known model. Behind --
+    stands a start command: vdoctor estimate -- vllm serve MODEL ... Exit status: 0 fits, 1 does not or may
+    not, 2 unreadable input. Nothing is downloaded.
+    """
+    from vdoctor.commands.estimate import run
+
+    return run(words, lang=_lang(lang), **options)
 
 
 @main_group.command()

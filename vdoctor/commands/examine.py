@@ -8,8 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from vdoctor.commands.output import check_output as check_output
+from vdoctor.commands.output import emit as emit
 from vdoctor.diagnose import Examination
-from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
 from vdoctor.intake.splitter import LineSplitter
@@ -60,34 +61,6 @@ def render(reports: list[Report], form: str, lang: str, *, color: bool, verbose:
         for report in reports
     )
     return "\n".join(texts)
-
-
-def emit(text: str, output: str | None) -> None:
-    """Write the result to standard output or to a file. Raises UserError when the file cannot be written."""
-    if output is None or output == "-":
-        try:
-            sys.stdout.write(text)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            raise UserError(f"standard output: cannot be written: {error.strerror}") from None
-        return
-    try:
-        # A name or a log may hold what is no character; JSON reads the escape back.
-        Path(output).write_text(text, encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
-
-
-def check_output(output: str | None) -> None:
-    """Raises UserError when the result could not be written later on: known before a long run, not after it."""
-    if output is None or output == "-":
-        return
-    try:
-        Path(output).open("ab").close()
-    except OSError as error:
-        raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
 
 
 def tell(text: str) -> None:

@@ -1,0 +1,169 @@
+"""vdoctor estimate from the outside: both ways to ask, forms, exit statuses, bad input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.budget.checkpoints import LLAMA, write_model
+
+CPU = ("--platform", "cpu", "--vllm-version", "0.32.0", "--kv-cache-memory-bytes", "64M")
+
+
+def vdoctor(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "VLLM_"))} | env
+    return subprocess.run(
+        [sys.executable, "-m", "vdoctor", "estimate", *words], capture_output=True, text=True, timeout=60, env=environ
+    )
+
+
+def answer(*words: str, status: int = 0, **env: str) -> dict[str, Any]:
+    done = vdoctor("--format", "json", *words, **env)
+    assert (done.returncode, done.stderr) == (status, ""), done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture()
+def model(tmp_path: Path) -> str:
+    return str(write_model(tmp_path / "m"))
+
+
+def test_schema(model: str) -> None:
+    found = answer(model, *CPU, "--max-model-len", "1000")
+    assert {"schema", "model", "vllm_version", "gpus", "fits", "max_model_len", "changes", "facts"} <= found.keys()
+    assert (found["schema"], found["model"], found["vllm_version"]) == ("vdoctor.estimate/1", model, "0.32.0")
+    (gpu,) = found["gpus"]
+    assert {
+        "rank", "weights_bytes", "kv_bytes_per_token", "kv_cache_bytes", "kv_tokens", "max_concurrency",
+        "activation_bytes", "graph_bytes", "other_bytes",
+    } <= gpu.keys()  # fmt: skip
+    # 512 blocks of 128 tokens; a request of 1000 takes 8.
+    assert (gpu["kv_bytes_per_token"], gpu["kv_cache_bytes"], gpu["kv_tokens"]) == (1024, 64 << 20, 64000)
+    assert (found["fits"], found["max_model_len"], gpu["max_concurrency"]) == (True, 4096, 64.0)
+
+
+def test_a_command_says_the_same(model: str) -> None:
+    direct = answer(model, *CPU, "--max-model-len", "1000", "--tensor-parallel-size", "2")
+    command = ("vllm", "serve", model, "--max-model-len", "1000", "-tp", "2", "--kv-cache-memory-bytes", "64M")
+    asked = answer("--platform", "cpu", "--vllm-version", "0.32.0", "--", *command)
+    assert asked["gpus"] == direct["gpus"]
+    assert [gpu["rank"] for gpu in asked["gpus"]] == [0, 1]
+
+
+def test_space_of_the_cpu_build_from_the_environment(model: str) -> None:
+    found = answer(model, "--platform", "cpu", VLLM_CPU_KVCACHE_SPACE="2")
+    assert found["gpus"][0]["kv_cache_bytes"] == 2 << 30
+
+
+def test_release_of_a_container(model: str) -> None:
+    command = ("docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.11.0", "--model", model)
+    assert answer("--gpu-memory", "24", "--", *command)["vllm_version"] == "0.11.0"
+
+
+def test_one_that_does_not_fit_comes_with_a_command_that_does(model: str) -> None:
+    """The corrected command, asked again, fits."""
+    ask = ("--gpu-memory", "1.5", "--vllm-version", "0.11.0")
+    command = ["vllm", "serve", model, "--max-num-seqs", "2000"]
+    found = answer(*ask, "--", *command, status=1)
+    assert found["fits"] is not True
+    better = next(change for change in found["changes"] if change["fits"])
+    again = answer(*ask, "--", *better["command"].split())
+    assert again["fits"] is True
+
+
+def test_known_models_need_no_files() -> None:
+    found = answer("qwen/qwen3-8b", "--gpu-memory", "79")
+    assert found["model"] == "Qwen/Qwen3-8B"
+    assert [doubt["id"] for doubt in found["doubts"]] == ["table", "version", "gpu_memory"]
+
+
+def test_entry_of_the_hub_cache(tmp_path: Path) -> None:
+    write_model(tmp_path / "models--owner--name" / "snapshots" / "abc")
+    found = answer("owner/name", *CPU, HF_HUB_CACHE=str(tmp_path))
+    assert found["gpus"][0]["weights_bytes"] > 1 << 20
+
+
+def test_a_preset_prints_a_command() -> None:
+    found = answer("Qwen/Qwen3-8B", "--preset", "24gb", "--vllm-version", "0.11.0")
+    assert found["preset"]["command"].startswith("vllm serve Qwen/Qwen3-8B --")
+    assert {reason["name"] for reason in found["preset"]["reasons"]} == set(found["preset"]["changes"]["flags"])
+    assert vdoctor("deepseek-ai/DeepSeek-R1", "--preset", "8x80gb").returncode == 1
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize(("lang", "words"), [("en", ["weights", "one token takes"]), ("zh", ["权重", "每个 token"])])
+def test_forms_and_languages(model: str, form: str, lang: str, words: list[str]) -> None:
+    done = vdoctor(model, *CPU, "--format", form, "--lang", lang)
+    assert done.returncode == 0 and all(word in done.stdout for word in words)
+
+
+def test_output_to_a_file(model: str, tmp_path: Path) -> None:
+    target = tmp_path / "out.json"
+    done = vdoctor(model, *CPU, "--format", "json", "--output", str(target))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert json.loads(target.read_text())["fits"] is True
+    assert vdoctor(model, *CPU, "--output", str(tmp_path / "no" / "x")).returncode == 2
+
+
+def test_unknown_architecture_is_counted_with_a_warning(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", LLAMA | {"model_type": "novel", "architectures": ["NovelForCausalLM"]})
+    found = answer(str(folder), *CPU)
+    assert "architecture" in [doubt["id"] for doubt in found["doubts"]]
+    assert found["gpus"][0]["kv_bytes_per_token"] == 1024
+
+
+def test_half_a_download_is_told(tmp_path: Path) -> None:
+    folder = write_model(tmp_path / "m", shards=3)
+    (folder / "model-00003-of-00003.safetensors").unlink()
+    found = answer(str(folder), *CPU)
+    assert "1 of 3 weight files" in found["problems"][0]
+    assert found["gpus"][0]["weights_bytes"] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "no model given"),
+        (("/no/such/model",), "no such model folder"),
+        (("owner/unheard-of",), "not in the table"),
+        (("Qwen/Qwen3-8",), "vdoctor knows Qwen/Qwen3-8B"),
+        (("Qwen/Qwen3-8B", "--tensor-parallel-size", "3"), "take --tensor-parallel-size 1, 2, 4, 8"),
+        (("Qwen/Qwen3-8B", "--vllm-version", "newest"), "not a vLLM version"),
+        (("Qwen/Qwen3-8B", "--vllm-version", "0.5.5"), "old engine"),
+        (("Qwen/Qwen3-8B", "--max-model-len", "-5"), "--max-model-len -5"),
+        (("Qwen/Qwen3-8B", "--gpu-memory", "-1"), "--gpu-memory"),
+        (("Qwen/Qwen3-8B", "--kv-cache-dtype", "swirl"), "--kv-cache-dtype swirl"),
+        (("--", "vllm", "serve"), "no model given"),
+        (("--", "sleep", "10"), "no model given"),
+    ],
+)
+def test_bad_questions(words: tuple[str, ...], says: str) -> None:
+    done = vdoctor(*words)
+    assert done.returncode == 2, done.stdout
+    assert says in done.stderr and "Traceback" not in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", b"{"),
+        ("config.json", b"\x00\xff"),
+        ("config.json", b'{"model_type": "llama"}'),
+        ("config.json", json.dumps(LLAMA | {"num_hidden_layers": -1}).encode()),
+        ("config.json", json.dumps(LLAMA | {"layer_types": ["\x1b[31mred"] * 4}).encode()),
+        ("model.safetensors", b"\xff" * 64),
+        ("model.safetensors", (1 << 62).to_bytes(8, "little") + b"{}"),
+        ("model.safetensors", (40).to_bytes(8, "little") + b'{"a":{"dtype":"F32","shape":[-1],"dat'),
+    ],
+)
+def test_broken_models(model: str, file: str, content: bytes) -> None:
+    (Path(model) / file).write_bytes(content)
+    done = vdoctor(model)
+    assert done.returncode == 2 and model in done.stderr
+    assert "Traceback" not in done.stderr and "\x1b" not in done.stderr and done.stdout == ""

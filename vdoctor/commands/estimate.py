@@ -1,0 +1,270 @@
+"""vdoctor estimate: the memory budget of a model or of a start command."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from vdoctor.budget.blueprint import blueprint
+from vdoctor.budget.changes import cards, remedies
+from vdoctor.budget.config import ModelConfig, parse_config
+from vdoctor.budget.estimate import Estimate, estimate
+from vdoctor.budget.launch import apply_flag, apply_variable, model_of, settings_of
+from vdoctor.budget.presets import PRESETS, plan
+from vdoctor.budget.settings import GIB, NEWEST, Settings
+from vdoctor.budget.weights import Part, parts_of
+from vdoctor.commands.output import check_output, emit
+from vdoctor.errors import UserError
+from vdoctor.facts.snippets import image_release
+from vdoctor.launch.change import apply
+from vdoctor.launch.command import editable, parse, print_text
+from vdoctor.launch.options import OptionTable, load
+from vdoctor.live.model_folder import find_model, read_model
+from vdoctor.model import Change, Launch
+from vdoctor.report.estimate import Answer, markdown, text, to_dict
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A model, read: its configuration, the parts of its checkpoint (or its size), where it is from."""
+
+    name: str
+    config: ModelConfig
+    parts: tuple[Part, ...] | int
+    source: str
+    doubts: tuple[tuple[str, dict[str, object]], ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def run(
+    words: Sequence[str],
+    flags: Mapping[str, str | bool],
+    *,
+    form: str,
+    output: str | None,
+    lang: str,
+    gpu_memory: float | None,
+    gpus: int | None,
+    version: str | None,
+    platform: str | None,
+    preset: str | None,
+) -> int:
+    """Print the budget; 0 it fits (or no GPU memory is known), 1 it does not or may not, 2 by UserError."""
+    check_output(output)
+    options = load()
+    launch = parse(words) if len(words) > 1 else None
+    name = (
+        model_of(launch, options) if launch is not None and editable(launch) else words[0] if len(words) == 1 else None
+    )
+    if name is None:
+        raise UserError("no model given", "vdoctor estimate MODEL, or: vdoctor estimate -- vllm serve MODEL ...")
+    settings = _settings(launch, flags, options, gpu_memory=gpu_memory, version=version, platform=platform)
+    subject = load_subject(name, os.environ)
+    if not settings.gpu_bytes and settings.platform == "cuda" and preset is None:
+        settings, gpus = _of_this_machine(settings, gpus)
+    answer = _answer(
+        subject, settings, launch, options, gpus=gpus, preset=preset, assumed=version is None, given=gpu_memory
+    )
+    emit(_render(answer, form, lang), output)
+    known = bool(answer.found.settings.gpu_bytes) or answer.found.exact
+    return 0 if answer.found.fits or not known else 1
+
+
+def _render(answer: Answer, form: str, lang: str) -> str:
+    if form == "json":
+        return json.dumps(to_dict(answer, lang), ensure_ascii=False, indent=2) + "\n"
+    return markdown(answer, lang) if form == "markdown" else text(answer, lang)
+
+
+def _settings(
+    launch: Launch | None,
+    flags: Mapping[str, str | bool],
+    options: OptionTable,
+    *,
+    gpu_memory: float | None,
+    version: str | None,
+    platform: str | None,
+) -> Settings:
+    """The command first, options of vdoctor itself on top."""
+    release = (
+        version or (image_release(launch.container[-1]) if launch is not None and launch.container else None) or NEWEST
+    )
+    base = Settings(version=release, platform="cpu" if platform == "cpu" else "cuda", cpu_flags=_cpu_flags())
+    if platform == "cpu":
+        base = apply_variable(base, "VLLM_CPU_KVCACHE_SPACE", os.environ.get("VLLM_CPU_KVCACHE_SPACE", ""))
+    if launch is not None:
+        base = settings_of(launch, options, base)
+    for flag, value in flags.items():
+        base = apply_flag(base, flag, str(value), f"--no-{flag[2:]}" if value is False else flag)
+    if base.platform == "cpu" and gpu_memory is None and not base.cpu_space_gib and base.kv_bytes is None:
+        base = replace(base, gpu_bytes=_host_memory())
+    if gpu_memory is not None:
+        base = replace(base, gpu_bytes=int(gpu_memory * GIB))
+    assert base.release
+    return base
+
+
+def _cpu_flags() -> frozenset[str]:
+    """What this processor can do; the CPU build of vLLM chooses layouts by it."""
+    try:
+        with Path("/proc/cpuinfo").open(encoding="ascii", errors="replace") as file:
+            line = next((one for one in file if one.startswith("flags")), "")
+    except OSError:
+        return frozenset()
+    return frozenset({"avx512_bf16", "amx_tile"} & set(line.split()))
+
+
+def _host_memory() -> int | None:
+    import psutil
+
+    return int(psutil.virtual_memory().total)
+
+
+def _of_this_machine(settings: Settings, gpus: int | None) -> tuple[Settings, int | None]:
+    """The smallest GPU of this machine, when it has any."""
+    from vdoctor.live.nvml import Nvml
+
+    nvml = Nvml()
+    samples = [sample for sample in nvml.samples() if sample.memory_total]
+    nvml.close()
+    if not samples:
+        return settings, gpus
+    smallest = min(samples, key=lambda sample: sample.memory_total or 0)
+    return replace(settings, gpu_bytes=smallest.memory_total, gpu_name=smallest.name or ""), gpus or len(samples)
+
+
+def load_subject(name: str, environ: Mapping[str, str]) -> Subject:
+    """A model by path, from the Hugging Face cache, or from the table of known models. UserError says where to look."""
+    folder = find_model(name, environ)
+    if folder is None:
+        return _known_model(name)
+    files = read_model(folder, name)
+    problems = tuple(f"{problem.what} ({problem.hint})" for problem in files.problems)
+    if files.tensors is not None:
+        return Subject(name, files.config, parts_of(files.tensors), str(folder), problems=problems)
+    laid_out = blueprint(files.config)
+    if laid_out is not None:
+        return Subject(name, files.config, laid_out, str(folder), (("by_config", {}),), problems)
+    if files.size:
+        return Subject(name, files.config, files.size, str(folder), (("by_size", {}),), problems)
+    raise UserError(
+        f"{folder}: no weights, and model type {files.config.type or '?'} cannot be laid out without them",
+        "finish the download of the model",
+    )
+
+
+def _known_model(name: str) -> Subject:
+    models = known_models()
+    key = next((one for one in models if one.lower() == name.lower()), None)
+    if key is None:
+        near = difflib.get_close_matches(name, models, n=3, cutoff=0.5)
+        hint = f"vdoctor knows {', '.join(near)}; " if near else ""
+        raise UserError(
+            f"{name}: not on this disk, not in the Hugging Face cache, not in the table",
+            f"{hint}download it, or give the path of a folder with its config.json",
+        )
+    config = parse_config(models[key], key)
+    laid_out = blueprint(config)
+    assert laid_out is not None, key
+    return Subject(key, config, laid_out, "table", (("table", {"model": key}),))
+
+
+def known_models() -> dict[str, Any]:
+    """Configurations that are installed with vdoctor (tools/model_table.py)."""
+    data = json.loads(resources.files("vdoctor.data").joinpath("models.json").read_text(encoding="utf-8"))
+    models: dict[str, Any] = data["models"]
+    return models
+
+
+def _answer(
+    subject: Subject,
+    settings: Settings,
+    launch: Launch | None,
+    options: OptionTable,
+    *,
+    gpus: int | None,
+    preset: str | None,
+    assumed: bool,
+    given: float | None,
+) -> Answer:
+    made = plan(PRESETS[preset], subject.config, subject.parts, settings, options) if preset else None
+    found = made.after if made else estimate(subject.config, subject.parts, settings)
+    helps = [] if made else remedies(found, subject.parts, options, gpus)
+    base = launch if launch is not None and editable(launch) else parse(["vllm", "serve", subject.name])
+    return Answer(
+        model=subject.name,
+        found=found,
+        remedies=tuple(helps),
+        commands=tuple(_command(base, Change(flags=remedy.flags), options, settings) for remedy in helps),
+        cards=tuple(cards(found, subject.parts)) if found.fits is not True else (),
+        doubts=tuple(_doubts(subject, found, assumed=assumed and not (launch and launch.container), given=given)),
+        problems=subject.problems,
+        plan=made,
+        plan_command=_command(
+            base,
+            Change(
+                flags={one.name: one.value for one in made.choices},
+                env={one.name: str(one.value) for one in made.variables},
+            ),
+            options,
+            settings,
+        )
+        if made and made.after.fits
+        else "",
+        facts=_facts(subject, found),
+    )
+
+
+def _command(launch: Launch, change: Change, options: OptionTable, settings: Settings) -> str:
+    changed = apply(launch, change, options, settings.version)
+    return print_text(changed) if changed is not None else ""
+
+
+def _doubts(
+    subject: Subject, found: Estimate, *, assumed: bool, given: float | None
+) -> list[tuple[str, dict[str, object]]]:
+    doubts: list[tuple[str, dict[str, object]]] = list(subject.doubts)
+    if assumed:
+        doubts.append(("version", {"version": found.settings.version}))
+    if given is not None and not found.exact:
+        doubts.append(("gpu_memory", {"gib": given}))
+    values: dict[str, dict[str, object]] = {
+        "architecture": {"type": found.config.type or "?"},
+        "too_long": {"longest": found.config.max_len},
+    }
+    doubts += [(key, values.get(key, {})) for key in found.doubts]
+    if found.guessed:
+        doubts.append(("guessed", {"names": ", ".join(found.guessed)}))
+    return doubts
+
+
+def _facts(subject: Subject, found: Estimate) -> dict[str, tuple[Any, str]]:
+    """What the figures rest on, with its source."""
+    config, settings = found.config, found.settings
+    source = "table" if subject.source == "table" else "config.json"
+    facts: dict[str, tuple[Any, str]] = {
+        "model.architecture": (config.architecture, source),
+        "model.type": (config.type, source),
+        "model.layers": (config.layers, source),
+        "model.heads": (config.heads, source),
+        "model.kv_heads": (config.kv_heads, source),
+        "model.max_len": (found.length, "argv" if settings.max_len else source),
+        "tp.size": (settings.tp, "argv"),
+        "pp.size": (settings.pp, "argv"),
+        "seqs.max": (found.batch.requests, "argv" if settings.seqs else "default"),
+        "batch.tokens": (found.batch.tokens, "argv" if settings.batched else "default"),
+        "mem.utilization": (
+            settings.utilization or settings.release.utilization,
+            "argv" if settings.utilization else "default",
+        ),
+        "kv.blocks": (found.blocks, "derived"),
+    }
+    if settings.gpu_bytes:
+        facts["gpu.total_gib"] = (round(settings.gpu_bytes / GIB, 2), "argv" if settings.gpu_name == "" else "nvml")
+    return {name: fact for name, fact in facts.items() if fact[0] not in ("", None)}
