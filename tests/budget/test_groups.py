@@ -135,7 +135,7 @@ def test_the_longest_request() -> None:
     options = {"block_size": 128, "kv_bytes": 16 * 128 * 1024}
     assert count(LLAMA, version="0.28.0", **options).longest == 2048
     assert count(LLAMA, version="0.32.0", **options).longest == 1920
-    assert count(LLAMA, version="0.32.0", max_len=-1, **{k: v for k, v in options.items()}).length == 1920
+    assert count(LLAMA, version="0.32.0", max_len=-1, **options).length == 1920
     assert count(LLAMA, version="0.32.0", kv_bytes=10).longest == 0
 
 

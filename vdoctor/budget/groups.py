@@ -121,6 +121,11 @@ def group_pages(pages: Sequence[Page], settings: Settings) -> tuple[Group, ...]:
     local = any(page.kind in ("window", "chunk") for page in pages)
     if local and not _manages_hybrids(pages, settings):
         pages = _without_hybrids(pages)
+    if release.version.release < (0, 11) and len({page.bytes for page in pages}) > 1:
+        raise UserError(
+            f"vLLM {release.version} has no cache for layers of different sizes",
+            "use vLLM 0.12 or later for this model",
+        )
     if _alike(pages):
         return (Group(tuple(range(len(pages))), tuple(pages)),)
     if release.tokens_rule == "blocks":

@@ -39,6 +39,8 @@ _WIDE = re.compile(r"\.(?:A_log|e_score_correction_bias)$")
 _NUMBER = re.compile(r"\d+")
 #: Masks that old checkpoints hold and nobody loads.
 _CONSTANTS = (".attn.bias", ".masked_bias")
+#: Ropes are stretched less than this.
+_LARGEST_FACTOR = 10_000
 _FLOATS = ("F16", "BF16", "F32", "F64")
 #: Six scalars of float32 that each attention layer holds (k, v, q and probability scale, and two more).
 _LAYER_SCALARS = 24
@@ -216,21 +218,28 @@ def _made_at_start(config: ModelConfig, settings: Settings) -> int:
     text = config.text
     if not (text.get("rope_theta") or rope_of(text)):
         return 0
-    share = text.get("partial_rotary_factor") or rope_of(text).get("partial_rotary_factor") or 1
-    width = config.number("qk_rope_head_dim") if uses_mla(config) else int(config.head_dim * float(share))
-    rows = config.number("max_position_embeddings", default=config.max_len)
     rope = rope_of(text)
+    share = share_of(text.get("partial_rotary_factor"), share_of(rope.get("partial_rotary_factor"), 1.0))
+    width = config.number("qk_rope_head_dim") if uses_mla(config) else int(config.head_dim * share)
+    rows = config.number("max_position_embeddings", default=config.max_len)
     kind, factor = rope.get("rope_type") or rope.get("type"), rope.get("factor")
     element = model_bytes(config, settings)
-    if kind in ("yarn", "deepseek_yarn") and isinstance(factor, int | float):
-        rows = int(config_original(rope, rows) * factor)
+    if kind in ("yarn", "deepseek_yarn") and isinstance(factor, int | float) and 1 <= factor <= _LARGEST_FACTOR:
+        rows = int(_trained_positions(rope, rows) * factor)
     if kind == "deepseek_yarn" or (kind == "yarn" and uses_mla(config)) or config.type == "gpt_oss":
         element = 4
     tables = 2 if config.type.startswith("gemma3") else 1
     return rows * width * element * tables
 
 
-def config_original(rope: dict[str, object] | object, rows: int) -> int:
+def share_of(value: object, default: float) -> float:
+    """A share above 0, at most 1; the default for anything else."""
+    return (
+        float(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1 else default
+    )
+
+
+def _trained_positions(rope: Mapping[str, object], rows: int) -> int:
     """Positions that the model was trained on before its rope was stretched."""
-    value = rope.get("original_max_position_embeddings") if isinstance(rope, dict) else None
-    return value if isinstance(value, int) else rows
+    value = rope.get("original_max_position_embeddings")
+    return value if isinstance(value, int) and 0 < value < 1 << 30 else rows

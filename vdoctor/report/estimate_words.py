@@ -17,7 +17,6 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "activation": ("activation", "激活"),
     "graphs": ("graphs", "CUDA 图"),
     "other": ("context, NCCL", "上下文、NCCL"),
-    "limit": ("for vLLM", "vLLM 可用"),
     "gib": ("GiB for each rank; a-b are ranges", "单位 GiB，按进程；a-b 为范围"),
     "token": ("one token takes {kib:.2f} KiB of cache on each rank", "每个 token 在每个进程上占 {kib:.2f} KiB 缓存"),
     "tokens": ("KV cache size: {tokens:,} tokens", "KV 缓存可容纳 {tokens:,} 个 token"),
