@@ -88,6 +88,12 @@ def main_group() -> None:
 
 @main_group.command()
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--gpu-log",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="GPU memory beside the log: nvidia-smi --query-gpu=... --format=csv, or dmon.",
+)
 @common
 def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Diagnose saved logs, pasted tickets and recorded sessions.
@@ -112,10 +118,10 @@ def analyze(paths: tuple[str, ...], lang: str | None, **options: Any) -> int:
 @click.option(
     "--interval",
     type=click.FloatRange(0.05, 60),
-    default=0.5,
+    default=0.2,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two measurements.",
+    help="Time between two looks at the GPUs; the processes are looked at once a second.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="No status line and no report on standard error.")
 @common

@@ -67,14 +67,12 @@ class Examination:
         self._progress = ProgressFacts()
         self._ticket_facts = TicketFacts()
         self._outcome = Outcome()
-        self._ledger = Ledger()
         self._stranger = Stranger()
         self._starts = 0
         self._start_line = 0
         self.timeline = Timeline()
+        self.ledger = Ledger(self.timeline)
         self.exit: Exit | None = None
-
-    # ------------------------------------------------------------------ observations
 
     def feed(self, observations: Iterable[Observation]) -> list[Event]:
         """Take the next observations in order; returns the events read from them."""
@@ -85,7 +83,7 @@ class Examination:
                     self._take(event)
                     events.append(event)
             elif isinstance(observation, Sample):
-                self._ledger.feed(observation)
+                self.ledger.feed(observation)
             else:
                 self.exit = observation
         return events
@@ -158,7 +156,7 @@ class Examination:
             elapsed=self.exit.t if self.exit is not None else self.timeline.now,
             generation=self._generation(facts),
             command=tuple(commands.print_words(launch)) if launch else None,
-            memory=self._ledger.memory(facts),
+            memory=self.ledger.memory(facts),
             looks_like=self._stranger.guess() if verdict == "not_vllm" else None,
             exit=self.exit,
         )
@@ -176,7 +174,8 @@ class Examination:
 
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
-        facts = together(self._ticket_facts.facts, asked, self._log_facts.facts) | self._progress.facts
+        said = together(self._ticket_facts.facts, asked, self._log_facts.facts)
+        facts = self.ledger.facts() | said | self._progress.facts
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))

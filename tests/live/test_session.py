@@ -13,7 +13,19 @@ from hypothesis import strategies as st
 from vdoctor.errors import UserError
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.live.session import Recorder, Session, is_session
-from vdoctor.model import Exit, Fact, GpuSample, HostSample, Line, Observation, Sample
+from vdoctor.model import (
+    Exit,
+    Fact,
+    GpuProcess,
+    GpuSample,
+    HostSample,
+    Line,
+    Observation,
+    ProcessSample,
+    Sample,
+    Stack,
+    Xid,
+)
 
 COMMAND = ["vllm", "serve", "org/model", "--port", "8000"]
 FACTS = {"gpu.count": Fact(2, "nvml"), "tp.valid": Fact((1, 2, 4), "derived"), "gpu.name": Fact("NVIDIA L4", "nvml")}
@@ -43,14 +55,46 @@ def record(folder: Path, entries: Sequence[tuple[float, bytes] | Sample], end: E
 
 TIMES = st.floats(0, 1e6).map(lambda t: round(t, 4))
 NUMBERS = st.none() | st.integers(0, 1 << 45)
+FLOATS = st.none() | st.floats(0, 1e6)
+WORDS = st.none() | st.text(max_size=8)
+FEW = st.integers(0, 3)
+ROWS = st.builds(
+    GpuSample,
+    FEW,
+    *(WORDS, WORDS, NUMBERS, NUMBERS, NUMBERS, NUMBERS, FLOATS, NUMBERS, NUMBERS),
+    throttle=st.lists(st.text(max_size=5), max_size=2).map(tuple),
+    ecc_errors=NUMBERS,
+    processes=st.none() | st.lists(st.builds(GpuProcess, FEW, NUMBERS, WORDS), max_size=2).map(tuple),
+    lost=st.booleans(),
+    unified=st.booleans(),
+)
+TREE = st.builds(
+    ProcessSample,
+    *(FEW, FEW, st.text(max_size=5), WORDS, WORDS, st.floats(0, 1e6), st.integers(0, 1 << 45)),
+    *(NUMBERS, NUMBERS, NUMBERS, NUMBERS, WORDS),
+)
+HOSTS = st.builds(
+    HostSample,
+    *(st.integers(0, 999), st.integers(0, 1 << 45), st.floats(0, 1e6), st.lists(TREE, max_size=3).map(tuple)),
+    *(NUMBERS for _ in range(9)),
+    st.dictionaries(st.text(max_size=5), st.integers(0, 1 << 45), max_size=2),
+)
 SAMPLES = st.builds(
     Sample,
     TIMES,
+    st.lists(ROWS, max_size=3).map(tuple),
+    st.none() | HOSTS,
+    st.lists(st.builds(Xid, FEW, st.integers(1, 200)), max_size=2).map(tuple),
     st.lists(
-        st.builds(GpuSample, st.integers(0, 15), st.none() | st.text(max_size=8), st.none(), NUMBERS, NUMBERS, NUMBERS),
-        max_size=3,
+        st.builds(
+            Stack,
+            *(FEW, WORDS, st.text(max_size=5), st.lists(st.text(max_size=9), max_size=3).map(tuple)),
+            st.sampled_from(["py-spy", "proc", "log"]),
+        ),
+        max_size=2,
     ).map(tuple),
-    st.none() | st.builds(HostSample, st.integers(0, 999), st.integers(0, 1 << 45), st.floats(0, 1e6)),
+    st.none() | st.dictionaries(st.text(max_size=5), st.floats(-1e9, 1e9), max_size=2),
+    st.none() | st.integers(0, 599),
 )
 CHUNKS = st.tuples(
     TIMES, st.binary(max_size=30) | st.text(max_size=20).map(str.encode) | st.sampled_from([b"a\r", b"\nb", b"\r\n"])
@@ -60,7 +104,9 @@ ENDS = st.none() | st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=40, deadline=None
+)
 @given(entries=st.lists(CHUNKS | SAMPLES, max_size=12), end=ENDS, chunk=st.none() | st.integers(1, 9))
 def test_replay_gives_what_was_seen_while_it_was_recorded(
     tmp_path_factory: pytest.TempPathFactory,
@@ -92,6 +138,31 @@ def test_log_is_the_output_as_captured(tmp_path: Path) -> None:
     record(tmp_path / "s", [(0.1, data[:100]), (0.2, data[100:])], Exit(1.0, 0))
     assert (tmp_path / "s" / "log.txt").read_bytes() == data
     assert json.loads((tmp_path / "s" / "case.json").read_text()) == LABEL
+
+
+def test_steady_fields_are_written_once(tmp_path: Path) -> None:
+    tree = (ProcessSample(7, 1, "python", "EngineCore", "S", 1.5, 1 << 30, 9, 1, 2, 3, "futex"),)
+    host = HostSample(1, 1 << 30, 1.5, tree, 5, disk_free={"/tmp": 9})
+    record(tmp_path / "s", [Sample(0.1, GPUS, host), Sample(1.1, GPUS, host)], None)
+    first, second = map(json.loads, (tmp_path / "s" / "samples.jsonl").read_text().splitlines())
+    assert first["host"]["tree"][0]["role"] == "EngineCore"
+    assert second == {
+        "t": 1.1,
+        "gpus": [{"index": 0, "memory_used": 3 << 30, "utilization": 87}, {"index": 1}],
+        "host": {"processes": 1, "rss": 1 << 30, "cpu_seconds": 1.5, "tree": [{"pid": 7}]},
+    }
+
+
+def test_session_of_an_older_form_is_read(tmp_path: Path) -> None:
+    record(tmp_path / "s", [(0.1, b"one\n")], Exit(1.0, 0))
+    gpu = {"index": 0, "name": "X", "uuid": None, "memory_total": 9, "memory_used": 5, "utilization": None}
+    rows = [
+        {"t": 0.2, "gpus": [gpu], "host": {"processes": 2, "rss": 3, "cpu_seconds": 0.5}},
+        {"t": 0.3, "gpus": [], "host": None},
+    ]
+    (tmp_path / "s" / "samples.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    samples = [one for one in Session(tmp_path / "s").observations() if isinstance(one, Sample)]
+    assert samples == [Sample(0.2, (GpuSample(0, "X", None, 9, 5),), HostSample(2, 3, 0.5)), Sample(0.3)]
 
 
 # cut off
@@ -178,6 +249,19 @@ def test_lost_file_leaves_the_rest_readable(
         '{"t":0,"gpus":[{"index":0,"memory_used":"much"}],"host":null}',
         '{"t":0,"gpus":[],"host":5}',
         '{"t":0,"gpus":[],"host":{"rss":1}}',
+        '{"t":0,"gpus":[{"index":0,"lost":1}]}',
+        '{"t":0,"gpus":[{"index":0,"power":NaN}]}',
+        '{"t":0,"gpus":[{"index":0,"throttle":"hot"}]}',
+        '{"t":0,"gpus":[{"index":0,"processes":[{"memory":1}]}]}',
+        '{"t":0,"host":{"processes":1,"rss":1,"cpu_seconds":1,"tree":[{"pid":1}]}}',
+        '{"t":0,"host":{"processes":1,"rss":1,"cpu_seconds":1,"tree":5}}',
+        '{"t":0,"host":{"processes":1,"rss":1,"cpu_seconds":1,"disk_free":[1]}}',
+        '{"t":0,"host":{"processes":1,"rss":1,"cpu_seconds":1,"disk_free":{"/":"x"}}}',
+        '{"t":0,"host":{"processes":1,"rss":1e999,"cpu_seconds":1}}',
+        '{"t":0,"xids":[{"gpu":0}]}',
+        '{"t":0,"stacks":[{"pid":1,"role":null,"thread":"a","frames":[],"source":"x"}]}',
+        '{"t":0,"metrics":{"a":"b"}}',
+        '{"t":0,"health":"ok"}',
         '{"t":0,"exit":null}',
         '{"t":0,"exit":{"status":"bad"}}',
     ],

@@ -13,6 +13,7 @@ from vdoctor.commands.output import emit as emit
 from vdoctor.diagnose import Examination
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
+from vdoctor.intake.gpu_log import Row, read_rows, with_steady
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
@@ -20,17 +21,37 @@ from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.startup.recording import play
+
+#: Five rows a second of eight GPUs for two hours are 30 MiB.
+_MOST_GPU_LOG = 64 << 20
 
 
-def examine_input(one: Input, rules: RuleBase, options: OptionTable) -> Report:
-    """The report on one saved log. Raises UserError when it cannot be read."""
+def examine_input(one: Input, rules: RuleBase, options: OptionTable, gpu_log: Path | None = None) -> Report:
+    """The report on one saved log, with a recording of nvidia-smi beside it. Raises UserError when one cannot be read."""
+    rows = read_gpu_log(gpu_log) if gpu_log is not None else []
     examination = Examination(rules, options)
     splitter = LineSplitter()
     for chunk in check_text(one.name, one.chunks()):
         examination.feed(splitter.feed(chunk))
     examination.feed(splitter.close())
+    if rows and not play(rows, examination.timeline, examination.ledger):
+        tell(f"vdoctor: {gpu_log}: its times do not meet those of the log: only totals and peaks are told\n")
     source = Source("stdin" if one.name == "-" else "file", one.name, splitter.lines, splitter.bytes)
     return examination.report(source)
+
+
+def read_gpu_log(path: Path) -> list[Row]:
+    """The rows of a recording of nvidia-smi. Raises UserError: what, where, what next."""
+    try:
+        if path.stat().st_size > _MOST_GPU_LOG:
+            raise UserError(f"{path}: is larger than {_MOST_GPU_LOG >> 20} MiB", "cut out the time of the start")
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be read: {error.strerror}", "--gpu-log takes a recording of nvidia-smi"
+        ) from None
+    return with_steady(read_rows(str(path), text.splitlines()))
 
 
 def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Report:

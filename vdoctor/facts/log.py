@@ -45,6 +45,18 @@ _SPOTS: tuple[Spot, ...] = (
     Spot(rf"(?:Loading model weights|Model loading) took (?P<a>{_NUMBER}) Gi?B", {"a": ("mem.weights_gib", float)}),
     Spot(rf"model weights take (?P<a>{_NUMBER})GiB", {"a": ("mem.weights_gib", float)}),
     Spot(rf"PyTorch activation peak memory takes (?P<a>{_NUMBER})GiB", {"a": ("mem.activation_gib", float)}),
+    # 0.6.6 to 0.10.2 (V0); 0.9.2 on (V1): the profiler's result at DEBUG, the summary behind the capture
+    Spot(rf"non_torch_memory takes (?P<a>{_NUMBER})GiB", {"a": ("mem.non_torch_gib", float)}),
+    Spot(rf"non-torch forward increase memory: (?P<a>{_NUMBER})GiB", {"a": ("mem.non_torch_gib", float)}),
+    Spot(rf"peak memory increase: (?P<a>{_NUMBER})GiB", {"a": ("mem.activation_gib", float)}),
+    Spot(
+        rf"(?P<a>{_NUMBER}) GiB for peak activation, (?P<b>{_NUMBER}) GiB for non-torch memory",
+        {"a": ("mem.activation_gib", float), "b": ("mem.non_torch_gib", float)},
+    ),
+    Spot(rf"(?P<a>{_NUMBER}) GiB for peak activation, and", {"a": ("mem.activation_gib", float)}),
+    Spot(rf"Estimated CUDA graph memory: (?P<a>{_NUMBER}) GiB total", {"a": ("mem.graph_estimated_gib", float)}),
+    Spot(rf"CUDA graph pool memory: (?P<a>{_NUMBER}) GiB \(actual\)", {"a": ("mem.graph_gib", float)}),
+    Spot(rf"reserved (?P<a>{_NUMBER}) ?GiB memory for KV Cache as specified", {"a": ("mem.kv_available_gib", float)}),
     Spot(rf"reserved for KV Cache is (?P<a>{_NUMBER})GiB", {"a": ("mem.kv_available_gib", float)}),
     Spot(
         rf"total_gpu_memory \((?P<a>{_NUMBER})GiB\) x gpu_memory_utilization \((?P<b>{_NUMBER})\) = (?P<c>{_NUMBER})GiB",
@@ -65,6 +77,9 @@ _SPOTS: tuple[Spot, ...] = (
     Spot(r"with (?P<a>\d+) dummy requests", {"a": ("seqs.warmup", int)}),
     Spot(r"as (?P<a>WSL) is detected", {"a": ("os.wsl", bool)}),
 )
+
+#: Model Runner V2 captures once while it profiles, and says so in the same words: the last figure is the true one.
+_LAST = frozenset(("mem.graph_gib",))
 
 #: printed argument -> fact
 _ARGUMENTS: dict[str, str] = {
@@ -113,6 +128,8 @@ class LogFacts:
         elif "args: " in text and self.arguments is None:
             self._read_arguments(text, event.line)
         for name, value in self._spots.read(text):
+            if name in _LAST:
+                self._outdated.add(name)
             self._state(name, value, event.line)
 
     def restart(self) -> None:

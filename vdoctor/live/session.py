@@ -1,7 +1,7 @@
 """Session folders: the recording of one watched launch, and its replay.
 
 `log.txt` holds the output as captured; `samples.jsonl` one JSON object a line in order of time:
-`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), `{"t", "gpus", "host"}`, or
+`{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then), a sample (records.py), or
 `{"t", "exit"}`; `session.json` the launch; `case.json` the label, as in fixtures.
 """
 
@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
 from vdoctor.intake.splitter import LineSplitter
-from vdoctor.model import Exit, Fact, GpuSample, HostSample, Observation, Sample
+from vdoctor.live.records import Reader, Writer, finite
+from vdoctor.model import Exit, Fact, Observation, Sample
 
 SCHEMA = "vdoctor.session/1"
 
@@ -33,6 +32,7 @@ class Recorder:
         self._command = command
         self._env = dict(env)
         self._facts = dict(facts)
+        self._writer = Writer()
         try:
             folder.mkdir(parents=True, exist_ok=True)
             for name in ("session.json", "log.txt", "samples.jsonl", "case.json"):
@@ -59,13 +59,8 @@ class Recorder:
 
     def sample(self, sample: Sample) -> None:
         """One measurement."""
-        self._line(
-            {
-                "t": round(sample.t, 4),
-                "gpus": [asdict(g) for g in sample.gpus],
-                "host": asdict(sample.host) if sample.host else None,
-            }
-        )
+        if not self.failed:
+            self._line(self._writer.row(sample))
 
     def close(self, end: Exit | None, label: Mapping[str, Any]) -> None:
         """Write the end and the label, each as far as the disk lets us."""
@@ -131,19 +126,20 @@ class Session:
     def observations(self, chunk: int | None = None) -> Iterator[Observation]:
         """The observations in the order in which they came; `chunk` cuts the log finer (for tests)."""
         splitter = LineSplitter()
+        reader = Reader()
         t = 0.0
         try:
             with (self.folder / "log.txt").open("rb") as log:
                 size = (self.folder / "log.txt").stat().st_size
                 for entry in self._entries():
-                    t = _finite(entry.get("t", t))
+                    t = finite(entry.get("t", t))
                     if "log" in entry:
                         yield from _fed(splitter, log.read(min(int(entry["log"]), size)), t, chunk)
                     elif "exit" in entry:
                         yield from splitter.close(t)
                         yield _exit(t, entry["exit"])
                     else:
-                        yield _sample(t, entry)
+                        yield reader.sample(t, entry)
                 # A recording that was cut off may have more output than entries.
                 while rest := log.read(1 << 16):
                     yield from _fed(splitter, rest, t, chunk)
@@ -176,33 +172,11 @@ def _exit(t: float, entry: Mapping[str, Any]) -> Exit:
     return Exit(t, int(entry["status"]), _text(entry.get("signal")), _text(entry.get("asked")))
 
 
-def _sample(t: float, entry: Mapping[str, Any]) -> Sample:
-    host = entry.get("host")
-    measured = HostSample(int(host["processes"]), int(host["rss"]), _finite(host["cpu_seconds"])) if host else None
-    return Sample(t, tuple(_gpu(gpu) for gpu in entry.get("gpus") or ()), measured)
-
-
-def _gpu(entry: Mapping[str, Any]) -> GpuSample:
-    memory_total, memory_used, utilization = (
-        None if entry.get(name) is None else int(entry[name]) for name in ("memory_total", "memory_used", "utilization")
-    )
-    name, uuid = _text(entry.get("name")), _text(entry.get("uuid"))
-    return GpuSample(int(entry["index"]), name, uuid, memory_total, memory_used, utilization)
-
-
 def _fact(entry: Mapping[str, Any]) -> Fact:
     value = entry["value"]
     if not isinstance(value, str | int | float | list):
         raise ValueError(f"{value!r} is no value of a fact")
     return Fact(tuple(value) if isinstance(value, list) else value, str(entry["source"]))
-
-
-def _finite(value: Any) -> float:
-    """json reads NaN and Infinity, which no clock shows."""
-    number = float(value)
-    if not math.isfinite(number):
-        raise ValueError(f"{value!r} is no number of seconds")
-    return number
 
 
 def _text(value: Any) -> str | None:

@@ -102,10 +102,8 @@ class Watcher:
         for sample in self._sampler.take() if self._sampler else []:
             # One number of digits for the recording and the examination: both must see the same.
             sample = replace(sample, t=round(sample.t, 4))
-            if sample.host is None and self.last_sample is not None:
-                self.last_sample = replace(sample, host=self.last_sample.host)
-            else:
-                self.last_sample = sample
+            last = self.last_sample or sample
+            self.last_sample = replace(sample, host=sample.host or last.host, gpus=sample.gpus or last.gpus)
             if self.recorder is not None:
                 self.recorder.sample(sample)
             self.examination.feed([sample])

@@ -72,10 +72,11 @@ class Traceback:
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process that holds memory on a GPU; bytes, None where the driver does not say (MIG, WSL)."""
+    """A process that holds memory on a GPU; bytes, None where the driver does not say (MIG, WSL). `name` as the system has it."""
 
     pid: int
     memory: int | None = None
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,10 @@ class GpuSample:
     """One GPU at one moment; memory in bytes, utilisation in percent; None = not supported or not asked now.
 
     `power` in watts, PCIe rates in bytes per second, `throttle` holds NVML's names of the clock reasons that slow the
-    GPU down, `ecc_errors` counts uncorrected ones, `lost`: it answered before and no longer does.
+    GPU down, `ecc_errors` counts uncorrected ones, `lost`: it answered before and no longer does, and
+    `fault` is the driver's word for that. `unified`: the GPU
+    has no memory of its own (GB10, Jetson), and the figures are those of the system's. What used, free and total leave
+    over is reserved by the driver.
     """
 
     index: int
@@ -100,6 +104,8 @@ class GpuSample:
     ecc_errors: int | None = None
     processes: tuple[GpuProcess, ...] | None = None
     lost: bool = False
+    fault: str | None = None
+    unified: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +120,10 @@ class Xid:
 class ProcessSample:
     """One process of the tree. Times in seconds, sizes in bytes, all counted since it started.
 
-    `role` is vLLM's name of it (`EngineCore_DP0`, `Worker_TP1`), `compiler` or `resource_tracker`, None when unknown;
-    `name` what the system calls it; `state` the letter of /proc/PID/stat (R S D T t Z ...); `read_chars` counts read()
-    calls, `read_bytes` what came from the storage (a memory-mapped file shows only there).
+    `role` is vLLM's name of it (`APIServer`, `EngineCore_DP0`, `Worker_TP1`), `compiler` or `resource_tracker`, None
+    when unknown; `name` what the system calls it; `state` the letter of /proc/PID/stat (R S D T t Z ...), D also when
+    only one of its threads is in D (then `wchan` is that thread's); `cpu_seconds` its own, children not included;
+    `read_chars` counts read() calls, `read_bytes` what came from the storage (a memory-mapped file shows only there).
     """
 
     pid: int
@@ -138,8 +145,10 @@ class HostSample:
     """The process tree under watch and the host around it; sizes in bytes, None = cannot be read here.
 
     `processes` alive, `rss` their sum, `cpu_seconds` user + system of the tree, those that ended included; `net_received`
-    counts since boot in the tree's network namespace; `downloading` is the size of the unfinished files (`*.incomplete`)
-    of the Hugging Face cache; `oom_kills` counts in the tree's cgroup; `disk_free` by path.
+    counts since boot in the tree's network namespace, loopback left out; `downloading` is the size of the unfinished files
+    (`*.incomplete`) of the Hugging Face cache that were written to since the launch; `cgroup_used` leaves out the file
+    cache, which the kernel can drop; `oom_kills` counts in the tree's cgroup since that was made; `disk_free` by path.
+    The last sample of a watch has no processes: it holds what was counted at the end.
     """
 
     processes: int

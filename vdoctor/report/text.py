@@ -14,6 +14,7 @@ from rich.text import Text
 
 from vdoctor.intake.clean import clean
 from vdoctor.model import Change, Finding, Fix, Report
+from vdoctor.report import ledger
 from vdoctor.report.json import pick
 from vdoctor.report.words import word
 
@@ -222,13 +223,14 @@ def _timeline(console: Console, report: Report, lang: str) -> None:
 
 
 def _memory(console: Console, report: Report, lang: str) -> None:
-    rows: list[str] = []
+    rows = ledger.lines(report.memory, lang)
+    parted = bool(rows)
     log = report.memory.get("log")
-    if log:
+    if log and not parted:
         rows.append("  " + "  ".join(f"{name} {value:.2f}" for name, value in log.items() if isinstance(value, float)))
     for gpu in report.memory.get("gpus", []):
         peak, total = gpu.get("used_peak"), gpu.get("total")
-        if peak is not None and total is not None:
+        if peak is not None and total is not None and not parted:
             name = f"GPU {gpu['index']} {gpu.get('name') or ''}".rstrip()
             rows.append("  " + word("gpu_row", lang).format(name=name, used=gpu.get("used"), peak=peak, total=total))
     host = report.memory.get("host")

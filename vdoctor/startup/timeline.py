@@ -262,6 +262,11 @@ class Timeline:
 
     # ------------------------------------------------------------------ answers
 
+    @property
+    def origin(self) -> float | None:
+        """Time 0 of the spans on the clock of the events; None while no line had a time."""
+        return self._origin
+
     def step_at(self, event: Event) -> str | None:
         """The step of the process that wrote this event, else how far the server has come.
 
