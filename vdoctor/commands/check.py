@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from vdoctor.commands.estimate import known_models
 from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
 from vdoctor.diagnose import Examination
 from vdoctor.facts.launch import launch_facts
@@ -18,7 +19,8 @@ from vdoctor.facts.registry import show
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
-from vdoctor.live.probe import disks, files, finding, gpus, host, libcuda, ports, target, tools
+from vdoctor.live.probe import disks, files, finding, fit, gpus, host, libcuda, ports, suits, target, tools
+from vdoctor.live.probe import model as probe_model
 from vdoctor.live.probe.finding import Look, Seen
 from vdoctor.model import Evidence, Fact, Finding, Launch, NotEvaluated, Report, Source, Verdict
 from vdoctor.rulebase.schema import RuleBase
@@ -34,6 +36,8 @@ _GIVES = {
     "environment": ("vllm.", "torch.", "cuda.torch", "launch.device", "python."),
     "vllm.version": ("vllm.", "torch.", "cuda.torch", "launch.device", "python.", "args.unknown"),
     "tools": ("compiler.", "cuda."),
+    "model": ("model.", "tp.", "quant.", "mem.shortage"),
+    "weights": ("mem.shortage",),
 }
 #: Of vllm serve.
 _PORT = 8000
@@ -56,6 +60,8 @@ def check(
     launch = parse(words) if words else None
     env = {**os.environ, **dict(launch.env)} if launch else dict(os.environ)
     seen = finding.look(_looks(launch, env, options), seconds=_SECONDS, slow=_say_slow)
+    if launch is not None:
+        _together(seen, launch, env, options)
     report = judge(seen, launch, env, base, options)
     colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
     emit(render([report], form, lang, color=colored, verbose=verbose, width=terminal_width(1)), output)
@@ -83,10 +89,20 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
         model = target.local_model(launch, name) if launch else None
         if launch is not None:
             looks["files"] = functools.partial(files.files, launch, options, name)
+        if launch is not None and name is not None and (model is None or model.exists()):
+            looks["model"] = functools.partial(probe_model.model, launch, env, options, name, known_models())
         looks["disks"] = functools.partial(disks.disks, env, model)
         looks["tools"] = functools.partial(tools.tools, env)
         looks["libcuda"] = functools.partial(libcuda.libcuda, env)
     return looks
+
+
+def _together(seen: Seen, launch: Launch, env: Mapping[str, str], options: OptionTable) -> None:
+    """What only several looks together can tell: model and command against the vLLM and the memory that are there."""
+    known = launch_facts(launch, options) | seen.facts
+    facts = {name: fact.value for name, fact in known.items()}
+    seen.merge(suits.suits(seen, launch, options, facts))
+    seen.merge(fit.fit(seen, launch, env, options, facts))
 
 
 def _environment(launch: Launch, env: Mapping[str, str]) -> Seen:
@@ -99,6 +115,7 @@ def _environment(launch: Launch, env: Mapping[str, str]) -> Seen:
     if answer is None:
         seen.miss("vllm.version", f"{python}: no answer")
         return seen
+    seen.things["target"] = answer
     seen.facts.update(package_facts(answer, where))
     if "vllm.version" not in seen.facts:
         seen.miss("vllm.version", f"{python} has no vllm")

@@ -153,6 +153,12 @@ def _valid_sizes(v: dict[str, FactValue]) -> FactValue | None:
     return tuple(size for size in sizes if size & (size - 1) == 0)
 
 
+@_derived("tp.remainder", "model.heads", "tp.size")
+def _heads_left(v: dict[str, FactValue]) -> FactValue | None:
+    heads, size = _number(v["model.heads"]), _number(v["tp.size"])
+    return int(heads) % int(size) if heads and size and size >= 1 else None
+
+
 @_derived("tp.suggested", "tp.valid", "tp.size")
 def _suggested(v: dict[str, FactValue]) -> FactValue | None:
     """No more GPUs than were asked for: more may not be there."""

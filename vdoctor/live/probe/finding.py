@@ -5,16 +5,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from vdoctor.model import Fact, FactValue
 
 
 @dataclass(slots=True)
 class Seen:
-    """Facts with their source, and reasons for those that are missing. `notes` are lines for the verbose report."""
+    """Facts with their source, and reasons for those that are missing.
+
+    `things` are for looks that need more than facts of each other: what the target's Python answered, the model's files.
+    """
 
     facts: dict[str, Fact] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
+    things: dict[str, Any] = field(default_factory=dict)
 
     def add(self, name: str, value: FactValue | None, source: str) -> None:
         """A fact; None is no fact."""
@@ -29,6 +34,7 @@ class Seen:
         """Take over what another look found."""
         self.facts.update(other.facts)
         self.unknown.update(other.unknown)
+        self.things.update(other.things)
 
 
 Look = Callable[[], Seen]

