@@ -8,14 +8,13 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from vdoctor.commands.estimate import known_models
 from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
 from vdoctor.diagnose import Examination
 from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.packages import package_facts
 from vdoctor.facts.preflight import option_facts, variable_facts
-from vdoctor.facts.registry import show
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
@@ -23,6 +22,8 @@ from vdoctor.live.probe import disks, files, finding, fit, gpus, host, libcuda, 
 from vdoctor.live.probe import model as probe_model
 from vdoctor.live.probe.finding import Look, Seen
 from vdoctor.model import Evidence, Fact, Finding, Launch, NotEvaluated, Report, Source, Verdict
+from vdoctor.report.fact_words import CONTEXT, sentence
+from vdoctor.rulebase.conditions import all_hold
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
 
@@ -62,7 +63,7 @@ def check(
     seen = finding.look(_looks(launch, env, options), seconds=_SECONDS, slow=_say_slow)
     if launch is not None:
         _together(seen, launch, env, options)
-    report = judge(seen, launch, env, base, options)
+    report = judge(seen, launch, env, base, options, lang)
     colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
     emit(render([report], form, lang, color=colored, verbose=verbose, width=terminal_width(1)), output)
     return 1 if any(one.severity != "info" for one in report.findings) else 0
@@ -76,7 +77,7 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
     """What to look at; inside an image nothing of this machine's disks and packages counts."""
     looks: dict[str, Look] = {
         "host": host.host,
-        "gpu": functools.partial(gpus.gpus, env.get("CUDA_VISIBLE_DEVICES")),
+        "gpu": functools.partial(gpus.gpus, env),
     }
     asked = launch_facts(launch, options) if launch else {}
     if launch is not None:
@@ -90,11 +91,18 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
         if launch is not None:
             looks["files"] = functools.partial(files.files, launch, options, name)
         if launch is not None and name is not None and (model is None or model.exists()):
-            looks["model"] = functools.partial(probe_model.model, launch, env, options, name, known_models())
+            looks["model"] = functools.partial(probe_model.model, launch, env, options, name, _table)
         looks["disks"] = functools.partial(disks.disks, env, model)
         looks["tools"] = functools.partial(tools.tools, env)
         looks["libcuda"] = functools.partial(libcuda.libcuda, env)
     return looks
+
+
+def _table() -> Mapping[str, Any]:
+    """Configurations of well-known models: read only for a model that is not on this disk."""
+    from vdoctor.commands.estimate import known_models
+
+    return known_models()
 
 
 def _together(seen: Seen, launch: Launch, env: Mapping[str, str], options: OptionTable) -> None:
@@ -122,7 +130,9 @@ def _environment(launch: Launch, env: Mapping[str, str]) -> Seen:
     return seen
 
 
-def judge(seen: Seen, launch: Launch | None, env: Mapping[str, str], base: RuleBase, options: OptionTable) -> Report:
+def judge(
+    seen: Seen, launch: Launch | None, env: Mapping[str, str], base: RuleBase, options: OptionTable, lang: str = "en"
+) -> Report:
     """The rules on the facts: the same rules, ids and fixes as for a log."""
     facts = dict(seen.facts)
     if launch is not None:
@@ -132,7 +142,7 @@ def judge(seen: Seen, launch: Launch | None, env: Mapping[str, str], base: RuleB
     facts |= {f"env.{name}": Fact(env[name], "environment") for name in _told(env)}
     examination = Examination(base, options, launch, facts)
     report = examination.report(Source("check", " ".join(launch.args[:1]) if launch else "this machine"))
-    found = tuple(_with_proof(one, report, base) for one in report.findings)
+    found = tuple(_with_proof(one, report, base, lang) for one in report.findings)
     undecided = tuple(_undecided(report, seen, str(facts["launch.device"].value) if "launch.device" in facts else None))
     grave = any(one.severity == "fatal" and one.confidence != "possible" for one in found)
     verdict: Verdict = "failed" if grave else "degraded" if found else "healthy"
@@ -157,12 +167,14 @@ def _told(env: Mapping[str, str]) -> list[str]:
     return [name for name in VARIABLES if name in env]
 
 
-def _with_proof(found: Finding, report: Report, base: RuleBase) -> Finding:
-    """The facts that decided it, each with its source, where a log would give a line."""
+def _with_proof(found: Finding, report: Report, base: RuleBase, lang: str) -> Finding:
+    """The facts that decided it, in words, each with its source, where a log would give a line."""
     rule = base.get(found.rule)
     if rule is None or found.evidence:
         return found
-    names = dict.fromkeys(when.fact for group in (rule.whens, *rule.foretold_by) for when in group)
+    holding = [group for group in rule.foretold_by if all_hold((*rule.whens, *group), report.facts)]
+    whens = [when for group in holding[:1] for when in (*group, *rule.whens) if when.op != "unknown"]
+    names = dict.fromkeys(name for when in whens for name in (when.fact, when.than) if name and name not in CONTEXT)
     known = [(name, report.facts[name]) for name in names if name in report.facts]
-    proof = tuple(Evidence(0, fact.source, f"{name} = {show(name, fact.value)}") for name, fact in known)
+    proof = tuple(Evidence(0, fact.source, sentence(name, fact.value, lang)) for name, fact in known)
     return replace(found, evidence=proof)

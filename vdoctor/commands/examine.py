@@ -11,6 +11,7 @@ from pathlib import Path
 from vdoctor.commands.output import check_output as check_output
 from vdoctor.commands.output import emit as emit
 from vdoctor.diagnose import Examination
+from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import Input, check_text
 from vdoctor.intake.gpu_log import Row, read_rows, with_steady

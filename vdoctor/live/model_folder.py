@@ -150,7 +150,8 @@ def _no(folder: Path, what: str, hint: str) -> FileFault:
 
 def _no_config(folder: Path) -> UserError:
     if any(folder.glob("*.gguf")):
-        return _no(folder, 
+        return _no(
+            folder,
             f"{folder}: GGUF files only",
             "vdoctor reads config.json and safetensors; give the folder of the original model",
         )
@@ -158,7 +159,8 @@ def _no_config(folder: Path) -> UserError:
         return _no(folder, f"{folder}: an adapter, not a model", "give the base model: adapter_config.json names it")
     if any(folder.glob("model_index.json")):
         return _no(folder, f"{folder}: a diffusion pipeline", "vdoctor counts language models")
-    return _no(folder, 
+    return _no(
+        folder,
         f"{folder}: not a model folder, config.json is not there",
         "give the folder that holds config.json and the weights",
     )

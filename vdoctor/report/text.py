@@ -15,6 +15,7 @@ from rich.text import Text
 from vdoctor.intake.clean import clean
 from vdoctor.model import Change, Finding, Fix, Report
 from vdoctor.report import ledger
+from vdoctor.report.fact_words import place
 from vdoctor.report.json import pick
 from vdoctor.report.words import word
 
@@ -146,7 +147,7 @@ def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> No
     rows.add_column(overflow="fold")
     for evidence in finding.evidence[: None if verbose else 2]:
         text = evidence.text if verbose or len(evidence.text) <= _MAX_EVIDENCE else evidence.text[:_MAX_EVIDENCE] + " …"
-        where = _at(evidence.line, lang) if evidence.line else evidence.process or ""
+        where = _at(evidence.line, lang) if evidence.line else place(evidence.process or "", lang)
         rows.add_row(word("proof", lang), Shown(f"{where}: {text}"))
     if finding.symptoms:
         rows.add_row(word("explains", lang), Shown(", ".join(finding.symptoms)))

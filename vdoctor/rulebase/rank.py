@@ -27,6 +27,8 @@ from vdoctor.rulebase.template import facts_required, fill
 _MAX_EVIDENCE = 3
 #: Within so many seconds several processes report one fault; the innermost one is nearest to it.
 _BURST_SECONDS = 3.0
+#: Families of faults that a command and its model can have side by side.
+_OF_THE_COMMAND = ("args.", "api.", "model.", "quant.", "tp.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +96,19 @@ def _often_enough(hits: list[Hit]) -> list[Hit]:
     return [hit for hit in hits if counts[id(hit.signal)] >= hit.signal.repeats]
 
 
-def rank(matches: list[Match]) -> list[Finding]:
-    """Findings, best first. Explained rules and wrappers become symptoms of the one that explains them."""
-    roots, symptoms = _separate(matches)
-    ordered = _order(roots)
+def rank(matches: list[Match], *, apart: bool = False) -> list[Finding]:
+    """Findings, best first. Explained rules and wrappers become symptoms of the one that explains them.
+
+    `apart`: nothing was started. Two faults of the command or of the model are then two, whatever one of them would
+    explain in a log: each must be mended.
+    """
+    alone = [match for match in matches if apart and match.rule.cause.startswith(_OF_THE_COMMAND)]
+    roots, symptoms = _separate([match for match in matches if match not in alone])
+    ordered = _order(roots + alone)
     findings: list[Finding] = []
     for match in ordered:
         own = symptoms.get(match.rule.id, ())
-        twin = next((at for at, f in enumerate(findings) if f.id == match.rule.cause), None)
+        twin = next((at for at, f in enumerate(findings) if f.id == match.rule.cause and match not in alone), None)
         if twin is None:
             findings.append(_finding(match, own))
         else:

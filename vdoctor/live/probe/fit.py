@@ -28,7 +28,9 @@ _BEYOND = frozenset(
 _HARMLESS = frozenset({"too_long"})
 
 
-def fit(seen: Seen, launch: Launch, env: Mapping[str, str], options: OptionTable, facts: Mapping[str, FactValue]) -> Seen:
+def fit(
+    seen: Seen, launch: Launch, env: Mapping[str, str], options: OptionTable, facts: Mapping[str, FactValue]
+) -> Seen:
     """Facts `mem.shortage` ("none", "weights", "no-cache", "short-cache") and its figures; nothing where it may fit."""
     found = Seen()
     look, version, device = seen.things.get("model"), facts.get("vllm.version"), facts.get("launch.device")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,9 +53,9 @@ def flag_values(launch: Launch, options: OptionTable) -> dict[str, str]:
 
 
 def model(
-    launch: Launch, env: Mapping[str, str], options: OptionTable, name: str, table: Mapping[str, Any] | None = None
+    launch: Launch, env: Mapping[str, str], options: OptionTable, name: str, table: Callable[[], Mapping[str, Any]]
 ) -> Seen:
-    """Facts about the model; `table` holds configurations of well-known ones, for a model that is not on this disk."""
+    """Facts about the model; `table` gives configurations of well-known ones, for a model that is not on this disk."""
     seen = Seen()
     flags = flag_values(launch, options)
     try:
@@ -64,7 +64,7 @@ def model(
         seen.miss("model", error.what)
         return seen
     if folder is None:
-        _elsewhere(seen, name, env, table or {})
+        _elsewhere(seen, name, env, table())
         return seen
     seen.add("model.path", str(folder), "argv")
     _local(seen, name, folder, flags)
@@ -107,9 +107,11 @@ def _local(seen: Seen, name: str, folder: Path, flags: Mapping[str, str]) -> Non
         if flags.get("--load-format", "auto") in _FORMATS and "--config" not in flags:
             weights = _weights(seen, folder, faults)
     seen.add("model.faults", tuple(dict.fromkeys(fault.kind for fault in faults)), f"probe:{folder}")
-    for fault in faults[:1]:
-        seen.add("model.bad_file", fault.file, f"probe:{folder}")
-        seen.add("model.file", fault.file, f"probe:{folder}")
+    for one in faults:
+        if one.kind in ("pointer", "cut-off", "bad-header", "empty"):
+            seen.add("model.bad_file", one.file, f"probe:{folder}")
+        elif one.kind in ("bad-json", "missing-shards"):
+            seen.add("model.file", one.file, f"probe:{folder}")
     source = f"probe:{folder / 'config.json'}"
     if config is not None:
         _numbers(seen, config, source, length="--hf-overrides" not in flags)

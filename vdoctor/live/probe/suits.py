@@ -59,6 +59,9 @@ def _parsers(found: Seen, flags: Mapping[str, str], answer: Mapping[str, Any]) -
         names, asked = _strings(answer.get(key)), flags.get(flag)
         if not asked or not names or plugin in flags or answer.get("plugins") != []:
             continue
+        if "api.parser" in found.facts:
+            # The facts name one parser; the other is told when this one is mended.
+            break
         found.add(fact, asked not in names, "probe:vllm")
         if asked not in names:
             found.add("api.parser", asked, "argv")
@@ -135,7 +138,11 @@ def _cuts(found: Seen, config: ModelConfig, raw: Mapping[str, Any], facts: Mappi
 def _group_size(raw: Mapping[str, Any]) -> int | None:
     """Of AWQ and plain GPTQ checkpoints; GPTQ in activation order has its groups anywhere."""
     section = raw.get("quantization_config")
-    if not isinstance(section, Mapping) or section.get("quant_method") not in ("awq", "gptq") or section.get("desc_act"):
+    if (
+        not isinstance(section, Mapping)
+        or section.get("quant_method") not in ("awq", "gptq")
+        or section.get("desc_act")
+    ):
         return None
     group = section.get("group_size")
     return group if isinstance(group, int) and group > 1 else None
