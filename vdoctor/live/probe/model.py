@@ -183,10 +183,9 @@ def _longest(config: ModelConfig) -> int:
     """The most that any release allows: model_max_length stretches it, and older releases multiply YaRN's original
     length (vllm/config/model.py: _get_and_verify_max_len)."""
     rope = rope_of(config.text)
-    original, factor = rope.get("original_max_position_embeddings"), rope.get("factor")
+    kind, factor = str(rope.get("rope_type") or rope.get("type") or ""), rope.get("factor")
+    original, own = rope.get("original_max_position_embeddings"), config.text.get("model_max_length")
     stretched = 0
-    if isinstance(factor, int | float) and 1 <= factor <= 10_000:
-        base = original if isinstance(original, int) else config.max_len
-        stretched = int(max(base, config.max_len if not isinstance(original, int) else 0) * factor)
-    own = config.text.get("model_max_length")
+    if "yarn" in kind and isinstance(factor, int | float) and 1 <= factor <= 10_000:
+        stretched = int((original if isinstance(original, int) else config.max_len) * factor)
     return max(config.max_len, stretched, own if isinstance(own, int) else 0)
