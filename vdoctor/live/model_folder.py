@@ -230,7 +230,13 @@ def _read_header(path: Path) -> list[Tensor]:
             header = file.read(header_length(first, size, str(path)))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "vdoctor must be able to read the model") from None
-    return parse_header(header, size, str(path))
+    tensors = parse_header(header, size, str(path))
+    held, room = sum(tensor.bytes for tensor in tensors), size - 8 - len(header)
+    if held < room:
+        # safetensors refuses a file with anything behind or between its tensors (tensor.rs: MetadataIncompleteBuffer).
+        what = f"{path}: tensors of {held} bytes in a file with room for {room}"
+        raise FileFault(what, "the file is damaged: download it again", "cut-off", str(path))
+    return tensors
 
 
 def _unlisted(folder: Path, tensors: Mapping[str, Tensor]) -> list[Problem]:
