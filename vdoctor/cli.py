@@ -145,7 +145,9 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
 def check(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     """Look at this machine, and at the launch COMMAND, before anything is started.
 
-    Nothing is started, changed or downloaded. Exit status: 0 nothing wrong, 1 something found, 2 wrong usage.
+    GPUs, host, disks, compilers, the packages of the Python that COMMAND starts, its options, its model's files, and
+    whether it all fits together: vdoctor check -- vllm serve MODEL ... Nothing is started, changed or downloaded.
+    Exit status: 0 nothing found, 1 something found, 2 wrong usage.
     """
     from vdoctor.commands.check import check as run
 

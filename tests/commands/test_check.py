@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.budget.checkpoints import write_model
+from tests.budget.checkpoints import LLAMA, write_model
 from tests.processes import ROOT, VDOCTOR
 
 
@@ -138,3 +138,41 @@ def test_nothing_is_imported_from_vllm_or_torch(vllm: str, tmp_path: Path) -> No
         (place / "__init__.py").write_text("raise SystemExit('imported')")
     status, report = check("--", vllm, "serve", str(tmp_path / "model"), "--port", str(free_port()), env=site(vllm))
     assert (status, report["engine"]["version"]) == (0, "0.32.0+cpu")
+
+
+def test_a_command_that_is_not_there_is_no_clean_bill(tmp_path: Path) -> None:
+    done = run("--", str(tmp_path / "vllm"), "serve", "m", "--port", str(free_port()))
+    assert done.returncode == 0
+    assert "nothing found in what could be looked at" in done.stdout
+    assert "command not found" in done.stdout
+
+
+def test_a_look_that_takes_long_is_named(vllm: str, tmp_path: Path) -> None:
+    slow = tmp_path / "bin" / "python3"
+    slow.write_text(f'#!/bin/sh\nsleep 1.5\nexec {sys.executable} "$@"\n')
+    slow.chmod(0o755)
+    Path(vllm).write_text(f"#!{slow}\n")
+    done = run("--", vllm, "serve", str(tmp_path / "model"), "--port", str(free_port()), env=site(vllm))
+    assert done.returncode == 0, done.stdout
+    assert done.stderr.startswith("vdoctor: still looking at: ")
+    assert "environment" in done.stderr
+
+
+def test_independent_faults_of_a_command_are_all_told(vllm: str, tmp_path: Path) -> None:
+    words = ("--quantization", "awq", "--dtype", "int3", "--max-model-len", "9000", "--port", str(free_port()))
+    status, report = check("--", vllm, "serve", str(tmp_path / "model"), *words, env=site(vllm))
+    assert (status, set(ids(report))) == (
+        1,
+        {"quant.not-quantized", "args.invalid-value", "model.max-len-exceeds-config"},
+    )
+
+
+def test_a_cache_that_is_too_small_is_foretold_with_the_length_that_fits(vllm: str, tmp_path: Path) -> None:
+    (write_model(tmp_path / "long", LLAMA | {"max_position_embeddings": 4_000_000}) / "tokenizer.json").write_text("{}")
+    words = ("--", "env", "VLLM_CPU_KVCACHE_SPACE=1", vllm, "serve", str(tmp_path / "long"), "--port", str(free_port()))
+    _, report = check(*words, env=site(vllm))
+    (finding,) = report["findings"]
+    assert (finding["id"], finding["confidence"]) == ("oom.kv-too-small", "certain")
+    # 1 KiB a token: a million tokens in 1 GiB.
+    shorter = next(fix for fix in finding["fixes"] if fix["id"] == "shorter")
+    assert int(shorter["changes"]["flags"]["--max-model-len"]) in range(1_040_000, (1 << 20) + 1)

@@ -70,6 +70,7 @@ FAULTS = {
     "tool-parser": Fault(
         "api.template-or-parser", options=(*SHORT, "--enable-auto-tool-choice", "--tool-call-parser", "hermess")
     ),
+    "not-quantized": Fault("quant.not-quantized", options=(*SHORT, "--quantization", "awq")),
     "choice": Fault("args.invalid-value", options=(*SHORT, "--dtype", "int3")),
 }
 

@@ -71,7 +71,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
     "shm.size_mib": ("/dev/shm holds {value} MiB", "/dev/shm 大小 {value} MiB"),
     "torch.needed": ("this vLLM needs {value}", "该 vLLM 需要 {value}"),
     "torch.version": ("installed: torch {value}", "已安装：torch {value}"),
-    "tp.remainder": ("heads left over: {value}", "余下的注意力头：{value}"),
+    "tp.remainder": ("heads left over after an even share: {value}", "平均分配后余下的注意力头：{value}"),
     "tp.size": ("--tensor-parallel-size {value}", "--tensor-parallel-size {value}"),
     "tp.uneven": ("does not divide evenly", "无法整除"),
 }

@@ -76,7 +76,8 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
 
 def _head(console: Console, report: Report, lang: str) -> None:
     checked = report.source.kind == "check"
-    said = word(f"check_{report.verdict}" if checked else report.verdict, lang)
+    partly = checked and report.verdict == "healthy" and report.not_evaluated
+    said = word("check_partly" if partly else f"check_{report.verdict}" if checked else report.verdict, lang)
     head = Shown(f"{_MARKS[report.verdict]} {said}", style=_STYLES[report.verdict])
     if report.phase and not checked:
         head.append(
@@ -130,7 +131,8 @@ def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
 def _silence(report: Report) -> str:
     """The word for a report without findings."""
     if report.verdict == "healthy":
-        return "nothing_wrong"
+        # The head of a check says so already, and more exactly.
+        return "" if report.source.kind == "check" else "nothing_wrong"
     if report.exit is not None and report.exit.signal == "SIGKILL" and report.exit.asked is None:
         return "sigkill"
     return "no_rule" if report.verdict in ("failed", "stalled", "incomplete") else ""

@@ -14,6 +14,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "check_failed": ("this launch would fail", "这样启动会失败"),
     "check_degraded": ("possible problems", "可能有问题"),
     "check_healthy": ("nothing that would stop the launch", "没有会阻止启动的问题"),
+    "check_partly": ("nothing found in what could be looked at", "能检查的部分没有发现问题"),
     "not_looked_at": ("not looked at", "未检查"),
     "in": ("in", "阶段"),
     "looks_like": ("It looks like: {what}.", "看起来是：{what}。"),

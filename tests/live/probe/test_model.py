@@ -131,7 +131,9 @@ def test_files_of_another_kind_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_configuration_that_cannot_be_counted_is_no_fault(tmp_path: Path) -> None:
     folder = whole(tmp_path / "m")
-    (folder / "config.json").write_text(json.dumps({"model_type": "whisper", "architectures": ["Whisper"], "d_model": []}))
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": "whisper", "architectures": ["Whisper"], "d_model": []})
+    )
     facts = looked(folder)
     assert facts["model.faults"] == ()
     assert facts["model.type"] == "whisper"

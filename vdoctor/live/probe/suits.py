@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,9 +66,15 @@ def _parsers(found: Seen, flags: Mapping[str, str], answer: Mapping[str, Any]) -
         found.add(fact, asked not in names, "probe:vllm")
         if asked not in names:
             found.add("api.parser", asked, "argv")
-            found.add("api.parsers", ", ".join(sorted(names)), "probe:vllm")
+            found.add("api.parsers", ", ".join(_nearest_first(asked, names)), "probe:vllm")
     missing = "--enable-auto-tool-choice" in flags and not {"--tool-call-parser", "--config"} & flags.keys()
     found.add("api.tool_parser_missing", missing, "argv")
+
+
+def _nearest_first(asked: str, names: frozenset[str]) -> list[str]:
+    """What may have been meant stands first, the rest in order of the alphabet."""
+    near = difflib.get_close_matches(asked, sorted(names), n=3)
+    return near + sorted(names - set(near))
 
 
 def _architecture(found: Seen, look: ModelLook, flags: Mapping[str, str], answer: Mapping[str, Any]) -> None:
