@@ -266,6 +266,7 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "quant.conflict": ("--quantization names another method than the checkpoint", _plain),
     "quant.not_in_checkpoint": ("the checkpoint holds no description of the quantisation asked for", _plain),
     "quant.cut": ("tensor parallelism cuts through a group of quantised weights", _plain),
+    "tp.world": ("GPUs asked for: tensor times pipeline times data parallel size", _plain),
     "tp.uneven": ("a dimension of the model cannot be divided by the tensor parallel size", _plain),
     "tp.remainder": ("attention heads left over when divided by the tensor parallel size", _plain),
     "hub.offline": ("offline mode of the Hugging Face libraries is on", _plain),

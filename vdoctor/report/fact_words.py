@@ -73,6 +73,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
     "torch.version": ("installed: torch {value}", "已安装：torch {value}"),
     "tp.remainder": ("heads left over after an even share: {value}", "平均分配后余下的注意力头：{value}"),
     "tp.size": ("--tensor-parallel-size {value}", "--tensor-parallel-size {value}"),
+    "tp.world": ("GPUs asked for: {value}", "要求的 GPU：{value} 张"),
     "tp.uneven": ("does not divide evenly", "无法整除"),
 }
 _FAULTS: dict[str, tuple[str, str]] = {

@@ -76,8 +76,7 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
 
 def _head(console: Console, report: Report, lang: str) -> None:
     checked = report.source.kind == "check"
-    partly = checked and report.verdict == "healthy" and report.not_evaluated
-    said = word("check_partly" if partly else f"check_{report.verdict}" if checked else report.verdict, lang)
+    said = word(_checked(report) if checked else report.verdict, lang)
     head = Shown(f"{_MARKS[report.verdict]} {said}", style=_STYLES[report.verdict])
     if report.phase and not checked:
         head.append(
@@ -101,6 +100,15 @@ def _head(console: Console, report: Report, lang: str) -> None:
     console.print(head, overflow="fold")
     if report.looks_like:
         console.print(Shown(word("looks_like", lang).format(what=report.looks_like)))
+
+
+def _checked(report: Report) -> str:
+    """The word for the verdict of a look: no more certain than what was found, or than what could be looked at."""
+    if report.verdict == "healthy" and report.not_evaluated:
+        return "check_partly"
+    if report.verdict == "failed" and all(one.confidence != "certain" for one in report.findings):
+        return "check_likely"
+    return f"check_{report.verdict}"
 
 
 def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:

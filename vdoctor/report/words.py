@@ -12,6 +12,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "incomplete": ("incomplete: the log ends before the server is ready", "不完整：日志在服务就绪前结束"),
     "not_vllm": ("this is not the output of a vLLM server", "这不是 vLLM 服务的输出"),
     "check_failed": ("this launch would fail", "这样启动会失败"),
+    "check_likely": ("this launch would probably fail", "这样启动很可能失败"),
     "check_degraded": ("possible problems", "可能有问题"),
     "check_healthy": ("nothing that would stop the launch", "没有会阻止启动的问题"),
     "check_partly": ("nothing found in what could be looked at", "能检查的部分没有发现问题"),

@@ -127,6 +127,8 @@ def test_a_healthy_launch_on_gpus_gives_no_finding(play: Play, cuda: Path) -> No
     [
         ((), {"oom.gpu-busy"}),  # 50 of 80 GiB are free, 0.92 are asked for
         (("--gpu-memory-utilization", "0.5", "--tensor-parallel-size", "4"), {"tp.exceeds-gpus"}),
+        (("--gpu-memory-utilization", "0.5", "-tp", "2", "-pp", "2"), {"tp.world-preflight"}),
+        (("--gpu-memory-utilization", "0.5", "-tp", "2", "-pp", "2", "--nnodes", "2"), set()),
         (("--gpu-memory-utilization", "0.5", "--max-model-len", "9000"), {"model.max-len-exceeds-config"}),
     ],
 )

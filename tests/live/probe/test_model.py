@@ -26,7 +26,7 @@ ANSWER = {
     "transformers_classes": ["LlamaForCausalLM", "DogeForCausalLM"],
     "model_types": ["llama", "qwen3", "doge"],
     "tool_parsers": ["hermes", "mistral"],
-    "reasoning_parsers": ["qwen3"],
+    "reasoning_parsers": ["deepseek_r1", "qwen3"],
     "plugins": [],
 }
 
@@ -235,6 +235,7 @@ def test_what_tensor_parallelism_cuts(tmp_path: Path, changes: dict[str, Any], t
     [
         ({"rope_type": "linear", "factor": 4.0}, 16384),
         ({"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 1024}, 4096),
+        ({"rope_type": "longrope", "original_max_position_embeddings": 512, "short_factor": [1.0]}, 4096),
         ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}, 16384),
     ],
 )

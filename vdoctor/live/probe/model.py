@@ -21,7 +21,7 @@ from vdoctor.model import Launch
 _FORMATS = ("auto", "safetensors", "hf")
 _YES = ("1", "true", "yes", "on")
 #: A tokenizer of any kind has a file with one of these in its name; byte-level ones need none.
-_TOKENIZER = ("token", "vocab", "merges", "spiece", "sentencepiece", "tekken", "bpe")
+_TOKENIZER = ("token", "vocab", "merges", "spiece", "sentencepiece", "tekken", "bpe", ".spm", "unigram")
 _LENGTHS = (
     "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_target_positions",
     "max_sequence_length", "max_seq_length", "seq_len", "n_ctx",
@@ -73,7 +73,7 @@ def model(
 
 def _elsewhere(seen: Seen, name: str, env: Mapping[str, str], table: Mapping[str, Any]) -> None:
     """A repository that is not in the cache: offline mode is a fault, and a well-known one has known numbers."""
-    if not any(env.get(key) for key in ("VLLM_USE_MODELSCOPE", "S3_ENDPOINT_URL")) and "://" not in name:
+    if not any(env.get(key) for key in ("VLLM_USE_MODELSCOPE", "S3_ENDPOINT_URL")) and ":" not in name:
         offline = [key for key in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if env.get(key, "").lower() in _YES]
         seen.add("hub.offline", bool(offline), "environment")
         seen.add("hub.cached", False, "probe:cache")
@@ -188,4 +188,6 @@ def _longest(config: ModelConfig) -> int:
     stretched = 0
     if "yarn" in kind and isinstance(factor, int | float) and 1 <= factor <= 10_000:
         stretched = int((original if isinstance(original, int) else config.max_len) * factor)
-    return max(config.max_len, stretched, own if isinstance(own, int) else 0)
+    # LongRoPE starts short unless a length is asked for; up to the declared one it may be.
+    declared = [value for key in _LENGTHS if isinstance(value := config.text.get(key), int)]
+    return max(config.max_len, stretched, min(declared, default=0), own if isinstance(own, int) else 0)

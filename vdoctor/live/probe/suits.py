@@ -26,6 +26,19 @@ _FAMILIES = (
 #: Methods that read a description beside the weights and cannot quantise by themselves.
 _DESCRIBED = ("awq", "awq_marlin", "gptq", "gptq_marlin")
 _DESCRIPTIONS = ("quantize_config.json", "quant_config.json", "hf_quant_config.json")
+#: Options that put ranks on other nodes or in other commands.
+_ELSEWHERE = frozenset(
+    (
+        *("--nnodes", "--node-rank", "--distributed-executor-backend", "--data-parallel-size-local", "--config"),
+        *(
+            "--data-parallel-backend",
+            "--data-parallel-rank",
+            "--data-parallel-hybrid-lb",
+            "--data-parallel-external-lb",
+        ),
+        *("--data-parallel-address", "--data-parallel-start-rank", "--headless"),
+    )
+)
 #: Dense families whose MLP is cut along intermediate_size by divide() (vllm/distributed/utils.py).
 _DENSE = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3")
 
@@ -37,6 +50,8 @@ def suits(seen: Seen, launch: Launch, options: OptionTable, facts: Mapping[str, 
     answer = seen.things.get("target")
     if isinstance(answer, Mapping):
         _parsers(found, flags, answer)
+    if not _ELSEWHERE & flags.keys():
+        _world(found, flags, facts)
     look = seen.things.get("model")
     if isinstance(look, ModelLook):
         if isinstance(answer, Mapping) and not {"--hf-overrides", "--config", "--model-impl"} & flags.keys():
@@ -47,18 +62,31 @@ def suits(seen: Seen, launch: Launch, options: OptionTable, facts: Mapping[str, 
     return found
 
 
+def _world(found: Seen, flags: Mapping[str, str], facts: Mapping[str, FactValue]) -> None:
+    """Ranks on this node: the product of the three sizes, each of which must be a plain number."""
+    product = 1
+    for flag in ("--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"):
+        value = flags.get(flag, "1")
+        if not value.isdecimal() or not 1 <= int(value) <= 4096:
+            return
+        product *= int(value)
+    found.add("tp.world", product, "argv")
+
+
 def _strings(value: object) -> frozenset[str]:
     return frozenset(one for one in value if isinstance(one, str)) if isinstance(value, Sequence) else frozenset()
 
 
 def _parsers(found: Seen, flags: Mapping[str, str], answer: Mapping[str, Any]) -> None:
     """Names of parsers against those that this vLLM registers; a plugin may bring any."""
-    for flag, plugin, key, fact in (
-        ("--tool-call-parser", "--tool-parser-plugin", "tool_parsers", "api.tool_parser_unknown"),
-        ("--reasoning-parser", "--reasoning-parser-plugin", "reasoning_parsers", "api.reasoning_parser_unknown"),
+    for flag, kind, best in (
+        ("--tool-call-parser", "tool", "hermes"),
+        ("--reasoning-parser", "reasoning", "deepseek_r1"),
     ):
+        key, plugin, fact = f"{kind}_parsers", f"--{kind}-parser-plugin", f"api.{kind}_parser_unknown"
         names, asked = _strings(answer.get(key)), flags.get(flag)
-        if not asked or not names or plugin in flags or answer.get("plugins") != []:
+        # Without the best-known name the source was not read right.
+        if not asked or best not in names or plugin in flags or answer.get("plugins") != []:
             continue
         if "api.parser" in found.facts:
             # The facts name one parser; the other is told when this one is mended.

@@ -72,4 +72,6 @@ def local_model(launch: Launch, name: str | None) -> Path | None:
         path = Path(name).expanduser()
     except RuntimeError:  # ~somebody who is not known here
         return None
-    return path if path.exists() or name.startswith(("/", "./", "../", "~")) else None
+    # A repository has one slash; s3:// and the like are fetched.
+    is_path = name.startswith(("/", "./", "../", "~")) or (name.count("/") > 1 and "://" not in name)
+    return path if is_path or path.exists() else None
