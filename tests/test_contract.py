@@ -31,6 +31,7 @@ COMMANDS = {
     "confirm": {"--confirm", "--max-trials", "--trial-timeout", "--budget", "--dry-run", "--measure", "--format", "--lang", "--rules"},
     "fleet": {"--output", "--scheduler", "--workers", "--part", "--rules", "--lang"},
     "compare": {"--format", "--output", "--lang", "--rules"},
+    "check": {"--format", "--output", "--lang", "--rules", "--no-color", "-v"},
     "estimate": {"--format", "--output", "--lang", "--gpu-memory", "--vllm-version", "--platform", "--max-model-len"},
     "demo": {"--lang", "--speed", "--no-color"},
 }  # fmt: skip

@@ -8,6 +8,7 @@ from tests.cases import ROOT, examine, rules
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Change
 from vdoctor.proof import lint
+from vdoctor.report.fact_words import has_words
 from vdoctor.rulebase.causes import CAUSES
 from vdoctor.rulebase.schema import Rule
 
@@ -70,3 +71,19 @@ def test_no_fix_advises_both_directions_of_utilisation(rule: Rule) -> None:
 def test_plain_text_is_no_vllm_log() -> None:
     report = examine("Dear team,\nthe meeting is at ten.\nRegards\n")
     assert (report.verdict, report.findings) == ("not_vllm", ())
+
+
+FORETELLING = [rule for rule in RULES if rule.foretold_by]
+
+
+@pytest.mark.parametrize("rule", FORETELLING, ids=lambda rule: rule.id)
+def test_what_holds_before_the_start_is_proven_by_facts_alone(rule: Rule) -> None:
+    """A positive example without any log, and words for each fact that decides."""
+    by_facts = [example for example in rule.examples if example.match and example.facts and not example.log.strip()]
+    assert by_facts, "add [[example]] with match = true and facts"
+    whens = [when for group in rule.foretold_by for when in (*rule.whens, *group) if when.op != "unknown"]
+    assert [when.fact for when in whens if not has_words(when.fact)] == []
+
+
+def test_many_rules_foretell() -> None:
+    assert len(FORETELLING) > 50

@@ -150,7 +150,8 @@ class Examination:
         launch = self.launch()
         facts = self._facts(launch)
         matches, undecided = evaluate(self._rules, self._current(), facts, self._derive)
-        findings = rank(weighed(matches, self.timeline.furthest, self.timeline.served, self._outcome.is_death))
+        kept = weighed(matches, self.timeline.furthest, self.timeline.served, self._outcome.is_death)
+        findings = rank(kept, apart=source.kind == "check")
         verdict = self._verdict(findings)
         if verdict == "failed" and not any(self._is_shown(f) for f in findings):
             findings = self._with_unknown(findings)

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 from vdoctor.diagnose import Examination
+from vdoctor.facts.derive import derive
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch.command import parse_text, print_text
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Fact, Report, Source
 from vdoctor.rulebase.causes import CAUSES
+from vdoctor.rulebase.conditions import all_hold
 from vdoctor.rulebase.draft import TODO
 from vdoctor.rulebase.schema import LANGUAGES, Example, Rule, RuleBase
 from vdoctor.rulebase.template import facts_of
@@ -30,13 +32,17 @@ def lint(base: RuleBase, options: OptionTable, only: frozenset[str] | None = Non
 
 def examine_example(example: Example, base: RuleBase, options: OptionTable) -> Report:
     """The report on an example's log."""
-    given = {name: Fact(value, "example") for name, value in example.facts.items()}
+    given = _given(example)
     launch = parse_text(example.before) if example.before else None
     examination = Examination(base, options, launch, given)
     splitter = LineSplitter()
     lines = splitter.feed(example.log.encode())
     examination.feed([*lines, *splitter.close()])
     return examination.report(Source("file", "example"))
+
+
+def _given(example: Example) -> dict[str, Fact]:
+    return {name: Fact(value, "example") for name, value in example.facts.items()}
 
 
 def _rule_faults(rule: Rule, base: RuleBase) -> Iterator[str]:
@@ -102,6 +108,8 @@ def _examples(rule: Rule, options: OptionTable) -> Iterator[str]:
         if example.after is not None:
             yield from _change_faults(at, example, finding.fixes[0].command if finding.fixes else None)
     for number, signal in enumerate(rule.signals):
+        if signal.when and not any(e.match and all_hold(signal.when, derive(_given(e))) for e in rule.examples):
+            yield f"signal[{number}].when: no positive example holds by it\n  help: add one with facts, or drop the signal"
         if signal.regex and number not in proven:
             yield f"signal[{number}].regex: no positive example matches it\n  help: add one, or drop the signal"
 

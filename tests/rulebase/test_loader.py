@@ -75,7 +75,7 @@ def test_a_complete_rule_is_read() -> None:
         (rule("oom.x", GOOD, "colour = 'red'"), "colour", "unknown key", "known keys: cause"),
         (rule("oom.x", ""), "signal", "needs a [[signal]] or a [[when]]", ""),
         (rule("oom.x", "", "signal = 'x'"), "signal", "must be a list of tables", "[[signal]]"),
-        (rule("oom.x", "[[signal]]\n"), "signal[0]", "needs regex, ends or like", ""),
+        (rule("oom.x", "[[signal]]\n"), "signal[0]", "needs regex, ends, like or when", ""),
         (rule("oom.x", GOOD + signal("([unclosed")), "signal[1].regex", "unterminated character set", ""),
         (rule("oom.x", signal("a+b+")), "signal[0].regex", "no literal of 4 characters", "keep a fixed stretch"),
         (rule("oom.x", signal("(?i)stable text")), "signal[0].regex", "no literal of 4 characters", "no (?i)"),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.vllm.watched import STOP_TIMEOUT_S, RealVllm, Watched, WorkerKiller, analyze, free_port, watching
+from tests.vllm.watched import STOP_TIMEOUT_S, RealVllm, Watched, WorkerKiller, analyze, foreseen, free_port, watching
 
 pytestmark = pytest.mark.vllm
 
@@ -128,6 +128,8 @@ def run_failing(scenario: Scenario, real: RealVllm, folder: Path) -> Watched:
         taken.listen()
         port = taken.getsockname()[1] if scenario.port_taken else free_port()
         argv = serve(real, model, port, scenario.options)
+        # Before the start `check` says what the start will say; of a worker that somebody kills it cannot know.
+        assert foreseen(real, argv) == ([] if scenario.kill_worker else sorted(scenario.ids))
         killer = WorkerKiller() if scenario.kill_worker else None
         with watching(real, folder, argv, killer) as watch:
             watched = watch.finish()
@@ -140,6 +142,7 @@ def healthy(real: RealVllm, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """A server that starts, answers once and is then interrupted."""
     port = free_port()
     argv = serve(real, real.model, port, SHORT)
+    assert foreseen(real, argv) == []
     with watching(real, tmp_path_factory.mktemp("healthy"), argv) as watch:
         watch.wait_until_served(port)
         assert complete(port, real.model) == 8

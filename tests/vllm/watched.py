@@ -310,6 +310,21 @@ class WorkerKiller:
             os.kill(self.killed, signal.SIGKILL)
 
 
+def foreseen(real: RealVllm, argv: Sequence[str]) -> list[str]:
+    """The ids that ``vdoctor check`` finds before a start in the environment of the server."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vdoctor", "check", "--format", "json", "--", *argv],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=ANALYZE_TIMEOUT_S,
+        env=server_environment(real, "check"),
+    )
+    assert done.returncode in (0, 1), done.stderr.decode()
+    ids = [finding["id"] for finding in json.loads(done.stdout)["findings"]]
+    assert done.returncode == bool(ids)
+    return ids
+
+
 def analyze(session: Path) -> tuple[int, dict[str, Any]]:
     """Exit status and report of ``vdoctor analyze`` on a session folder.
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from vdoctor.errors import UserError
+from vdoctor.errors import FileFault, UserError
 
 #: Bits of one element (safetensors, safetensors/src/tensor.rs).
 BITS = {
@@ -35,29 +35,36 @@ class Tensor(NamedTuple):
 
 
 def header_length(first: bytes, size: int, where: str) -> int:
-    """Bytes of the header behind the first eight of a file of `size` bytes; UserError when it cannot be."""
+    """Bytes of the header behind the first eight of a file of `size` bytes; FileFault when it cannot be."""
     if len(first) < 8:
-        raise UserError(f"{where}: {size} bytes, too short for a safetensors file", _AGAIN)
+        raise FileFault(f"{where}: {size} bytes, too short for a safetensors file", _AGAIN, "empty", where)
     length = int.from_bytes(first[:8], "little")
     if length > MAX_HEADER or length < 2:
-        raise UserError(
-            f"{where}: a header of {length} bytes cannot be", "this is no safetensors file, or it is damaged"
-        )
+        # Read as a number, eight letters of a text are huge.
+        text = all(32 <= byte < 127 or byte in b"\r\n\t" for byte in first[:8])
+        kind = "pointer" if text else "empty" if length == 0 else "bad-header"
+        hint = "this is no safetensors file, or it is damaged"
+        raise FileFault(f"{where}: a header of {length} bytes cannot be", hint, kind, where)
     if 8 + length > size:
-        raise UserError(f"{where}: the header says {length} bytes, the file ends after {size}", _AGAIN)
+        what = f"{where}: the header says {length} bytes, the file ends after {size}"
+        raise FileFault(what, _AGAIN, "cut-off", where)
     return length
 
 
 def parse_header(header: bytes, size: int, where: str) -> list[Tensor]:
-    """The tensors of a file of `size` bytes; UserError for a header that does not fit the file or itself."""
+    """The tensors of a file of `size` bytes; FileFault for a header that does not fit the file or itself."""
     try:
         data = json.loads(header)
     except (ValueError, RecursionError):
-        raise UserError(f"{where}: the header is not JSON", _AGAIN) from None
+        raise _damaged(f"{where}: the header is not JSON", where) from None
     if not isinstance(data, dict):
-        raise UserError(f"{where}: the header is not a JSON object", _AGAIN)
+        raise _damaged(f"{where}: the header is not a JSON object", where)
     room = size - 8 - len(header)
     return list(_tensors(data, room, where))
+
+
+def _damaged(what: str, where: str, hint: str = _AGAIN) -> FileFault:
+    return FileFault(what, hint, "bad-header", where)
 
 
 def _tensors(data: dict[str, Any], room: int, where: str) -> Iterator[Tensor]:
@@ -67,30 +74,31 @@ def _tensors(data: dict[str, Any], room: int, where: str) -> Iterator[Tensor]:
             continue
         tensor, end = _tensor(name, entry, where)
         if end > room:
-            raise UserError(f"{where}: {name[:80]} ends at byte {end}, the file has room for {room}", _AGAIN)
+            what = f"{where}: {name[:80]} ends at byte {end}, the file has room for {room}"
+            raise FileFault(what, _AGAIN, "cut-off", where)
         taken += tensor.bytes
         yield tensor
     if taken > room:
-        raise UserError(f"{where}: tensors of {taken} bytes in a file with room for {room}", _AGAIN)
+        raise _damaged(f"{where}: tensors of {taken} bytes in a file with room for {room}", where)
 
 
 def _tensor(name: str, entry: object, where: str) -> tuple[Tensor, int]:
     if not isinstance(entry, dict):
-        raise UserError(f"{where}: {name[:80]} has no description", _AGAIN)
+        raise _damaged(f"{where}: {name[:80]} has no description", where)
     dtype, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     bits = BITS.get(dtype) if isinstance(dtype, str) else None
     if bits is None:
         raise UserError(f"{where}: {name[:80]} has the unknown type {str(dtype)[:40]}", "a newer vdoctor may know it")
     if not _counts(shape) or not _counts(offsets):
-        raise UserError(f"{where}: {name[:80]} has an impossible shape or place", _AGAIN)
+        raise _damaged(f"{where}: {name[:80]} has an impossible shape or place", where)
     assert isinstance(shape, list) and isinstance(offsets, list)
     if len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise UserError(f"{where}: {name[:80]} has an impossible place", _AGAIN)
+        raise _damaged(f"{where}: {name[:80]} has an impossible place", where)
     expected = math.prod(shape) * bits
     if expected != (offsets[1] - offsets[0]) * 8:
-        raise UserError(
-            f"{where}: {name[:80]} of shape {shape} {dtype} is {expected // 8} bytes, the header gives {offsets[1] - offsets[0]}",
-            _AGAIN,
+        given = offsets[1] - offsets[0]
+        raise _damaged(
+            f"{where}: {name[:80]} of shape {shape} {dtype} is {expected // 8} bytes, the header gives {given}", where
         )
     return Tensor(name, str(dtype), tuple(shape), expected // 8), offsets[1]
 

@@ -40,6 +40,7 @@ for _one in (
     logs.analyze,
     servers.watch,
     servers.confirm,
+    plans.check,
     plans.estimate,
     logs.compare,
     logs.bundle,

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from vdoctor.cli.estimate_options import estimate_options
-from vdoctor.cli.shared import lang_of
+from vdoctor.cli.shared import common, lang_of
 
 
 @click.command()
@@ -23,3 +23,18 @@ def estimate(words: tuple[str, ...], lang: str | None, **options: Any) -> int:
     from vdoctor.commands.estimate import run
 
     return run(words, lang=lang_of(lang), **options)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
+@common
+def check(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
+    """Look at this machine, and at the launch COMMAND, before anything is started.
+
+    GPUs, host, disks, compilers, the packages of the Python that COMMAND starts, its options, its model's files, and
+    whether it all fits together: vdoctor check -- vllm serve MODEL ... Nothing is started, changed or downloaded.
+    Exit status: 0 nothing found, 1 something found, 2 wrong usage.
+    """
+    from vdoctor.commands.check import check as run
+
+    return run(command, lang=lang_of(lang), **options)

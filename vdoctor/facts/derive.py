@@ -73,6 +73,13 @@ def _fits_free(v: dict[str, FactValue]) -> FactValue | None:
     return min(value, _HIGHEST_UTILIZATION) if value >= _LOWEST_UTILIZATION else None
 
 
+@_derived("gpu.free_share", "gpu.total_gib", "gpu.free_gib")
+def _free_share(v: dict[str, FactValue]) -> FactValue | None:
+    """vLLM compares free with total * utilisation (v1/worker/utils.py: request_memory)."""
+    total, free = _number(v["gpu.total_gib"]), _number(v["gpu.free_gib"])
+    return round(free / total, 4) if total and free is not None else None
+
+
 @_derived("mem.utilization_lower", "mem.utilization")
 def _lower(v: dict[str, FactValue]) -> FactValue | None:
     now = _number(v["mem.utilization"])
@@ -117,6 +124,19 @@ def _fit_len(v: dict[str, FactValue]) -> FactValue | None:
     return int(length // step * step)
 
 
+@_derived("driver.cuda_major", "driver.cuda")
+def _driver_major(v: dict[str, FactValue]) -> FactValue | None:
+    """12040 is CUDA 12.4."""
+    value = _number(v["driver.cuda"])
+    return int(value) // 1000 if value is not None and value >= 1000 else None
+
+
+@_derived("cuda.torch_major", "cuda.torch")
+def _torch_major(v: dict[str, FactValue]) -> FactValue | None:
+    major = str(v["cuda.torch"]).partition(".")[0]
+    return int(major) if major.isdecimal() and len(major) < 4 else None
+
+
 @_derived("tp.valid", "model.heads")
 def _valid_sizes(v: dict[str, FactValue]) -> FactValue | None:
     """Query heads must divide; KV heads divide or are replicated whole (vllm/config/model.py).
@@ -131,6 +151,12 @@ def _valid_sizes(v: dict[str, FactValue]) -> FactValue | None:
     if kv_heads:
         return tuple(size for size in sizes if kv_heads % size == 0 or size % kv_heads == 0)
     return tuple(size for size in sizes if size & (size - 1) == 0)
+
+
+@_derived("tp.remainder", "model.heads", "tp.size")
+def _heads_left(v: dict[str, FactValue]) -> FactValue | None:
+    heads, size = _number(v["model.heads"]), _number(v["tp.size"])
+    return int(heads) % int(size) if heads and size and size >= 1 else None
 
 
 @_derived("tp.suggested", "tp.valid", "tp.size")

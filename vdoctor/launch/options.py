@@ -261,3 +261,10 @@ def load() -> OptionTable:
     """The table that is installed with vdoctor."""
     text = resources.files("vdoctor.data").joinpath("options.json").read_text(encoding="utf-8")
     return OptionTable(json.loads(text))
+
+
+@functools.lru_cache(maxsize=1)
+def variables() -> tuple[str, ...]:
+    """Names of all environment variables that a known release of vLLM reads."""
+    text = resources.files("vdoctor.data").joinpath("envs.json").read_text(encoding="utf-8")
+    return tuple(json.loads(text)["variables"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from vdoctor.budget.config import ModelConfig, parse_config
 from vdoctor.budget.tensors import Tensor, header_length, parse_header
-from vdoctor.errors import UserError
+from vdoctor.errors import FileFault, UserError
 
 _INDEX = "model.safetensors.index.json"
 _LFS = b"version https://git-lfs"
@@ -22,10 +22,11 @@ _BIN = ("*.bin", "*.pt", "*.pth")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong with the files: what, where, what next."""
+    """Something wrong with the files: what, what next; `file` is one that is missing."""
 
     what: str
     hint: str
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,34 @@ def _cached(name: str, environ: Mapping[str, str], revision: str | None) -> Path
     return found[0] if len(found) == 1 and revision is None else None
 
 
+@dataclass(frozen=True, slots=True)
+class WeightFiles:
+    """What the headers of the weight files say; fields as in ModelFiles."""
+
+    tensors: tuple[Tensor, ...] | None
+    size: int | None
+    shards: int
+    problems: tuple[Problem, ...] = ()
+    missing: str | None = None
+
+
 def read_model(folder: Path, name: str = "") -> ModelFiles:
     """Read the configuration and the headers of a model's files; UserError for what cannot be read or lies."""
-    where = str(folder / "config.json")
-    config = parse_config(_with_quantization(_json(folder / "config.json", _no_config(folder)), folder), where)
+    config = parse_config(config_data(folder), str(folder / "config.json"))
+    weights = read_weights(folder)
+    return ModelFiles(name or str(folder), config, weights.tensors, weights.size, weights.shards, weights.problems)
+
+
+def config_data(folder: Path) -> Any:
+    """What config.json holds; UserError when it cannot be read."""
+    return _with_quantization(_json(folder / "config.json", _no_config(folder)), folder)
+
+
+def read_weights(folder: Path) -> WeightFiles:
+    """Read the headers of all weight files, without their data; FileFault for the first that is no such file.
+
+    `missing` is the first file that the index names and that is not there.
+    """
     names, expected, problems, stated = _shard_names(folder)
     tensors: dict[str, Tensor] = {}
     size = 0
@@ -102,13 +127,12 @@ def read_model(folder: Path, name: str = "") -> ModelFiles:
     if not tensors:
         size = stated or sum(path.stat().st_size for pattern in _BIN for path in folder.glob(pattern))
     complete = bool(tensors) and len(names) == expected
-    return ModelFiles(
-        where=name or str(folder),
-        config=config,
+    return WeightFiles(
         tensors=tuple(tensors.values()) if complete else None,
         size=(max(stated or 0, size) or None) if not complete else size,
         shards=len(names),
         problems=tuple(problems),
+        missing=next((one.file for one in problems if one.file), None),
     )
 
 
@@ -120,17 +144,23 @@ def _with_quantization(data: Any, folder: Path) -> Any:
     return data
 
 
+def _no(folder: Path, what: str, hint: str) -> FileFault:
+    return FileFault(what, hint, "no-config", str(folder / "config.json"))
+
+
 def _no_config(folder: Path) -> UserError:
     if any(folder.glob("*.gguf")):
-        return UserError(
+        return _no(
+            folder,
             f"{folder}: GGUF files only",
             "vdoctor reads config.json and safetensors; give the folder of the original model",
         )
     if any(folder.glob("adapter_config.json")):
-        return UserError(f"{folder}: an adapter, not a model", "give the base model: adapter_config.json names it")
+        return _no(folder, f"{folder}: an adapter, not a model", "give the base model: adapter_config.json names it")
     if any(folder.glob("model_index.json")):
-        return UserError(f"{folder}: a diffusion pipeline", "vdoctor counts language models")
-    return UserError(
+        return _no(folder, f"{folder}: a diffusion pipeline", "vdoctor counts language models")
+    return _no(
+        folder,
         f"{folder}: not a model folder, config.json is not there",
         "give the folder that holds config.json and the weights",
     )
@@ -147,12 +177,14 @@ def _json(path: Path, missing: UserError | None = None) -> Any:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "vdoctor must be able to read the model") from None
     if data.startswith(_LFS):
-        raise UserError(f"{path}: a Git LFS pointer, the file itself was not fetched", f"git -C {path.parent} lfs pull")
+        what = f"{path}: a Git LFS pointer, the file itself was not fetched"
+        raise FileFault(what, f"git -C {path.parent} lfs pull", "bad-json", str(path))
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
         reason = str(error)[:80] if isinstance(error, json.JSONDecodeError) else "cannot be decoded"
-        raise UserError(f"{path}: broken JSON: {reason}", "take the file from the model again") from None
+        what = f"{path}: broken JSON: {reason}"
+        raise FileFault(what, "take the file from the model again", "bad-json", str(path)) from None
 
 
 def _shard_names(folder: Path) -> tuple[list[str], int, list[Problem], int | None]:
@@ -180,6 +212,7 @@ def _shard_names(folder: Path) -> tuple[list[str], int, list[Problem], int | Non
             Problem(
                 f"missing: {len(gone)} of {len(names)} weight files, first {gone[0]}",
                 "finish the download of the model",
+                gone[0],
             )
         )
     return there, len(names), problems, stated
@@ -192,13 +225,18 @@ def _read_header(path: Path) -> list[Tensor]:
         with path.open("rb") as file:
             first = file.read(8)
             if first and _LFS.startswith(first):
-                raise UserError(
-                    f"{path}: a Git LFS pointer, the file itself was not fetched", f"git -C {path.parent} lfs pull"
-                )
+                what = f"{path}: a Git LFS pointer, the file itself was not fetched"
+                raise FileFault(what, f"git -C {path.parent} lfs pull", "pointer", str(path))
             header = file.read(header_length(first, size, str(path)))
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "vdoctor must be able to read the model") from None
-    return parse_header(header, size, str(path))
+    tensors = parse_header(header, size, str(path))
+    held, room = sum(tensor.bytes for tensor in tensors), size - 8 - len(header)
+    if held < room:
+        # safetensors refuses a file with anything behind or between its tensors (tensor.rs: MetadataIncompleteBuffer).
+        what = f"{path}: tensors of {held} bytes in a file with room for {room}"
+        raise FileFault(what, "the file is damaged: download it again", "cut-off", str(path))
+    return tensors
 
 
 def _unlisted(folder: Path, tensors: Mapping[str, Tensor]) -> list[Problem]:

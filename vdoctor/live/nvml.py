@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from vdoctor.intake.gpu_log import SLOWING
 from vdoctor.live import procfs
+from vdoctor.live.cards import Card, link, read_card
 from vdoctor.live.visible import Device, visible
 from vdoctor.model import GpuProcess, GpuSample, Xid
 
@@ -25,7 +26,7 @@ _LOST_SECONDS = 5.0
 _SILENT_CALLS = 5
 #: NVML_ERROR_GPU_IS_LOST, NVML_ERROR_RESET_REQUIRED: the driver itself says that the GPU failed.
 _GONE = (15, 16)
-_NOT_SUPPORTED, _UNKNOWN = 3, 999
+_NOT_SUPPORTED, _NO_LIBRARY, _UNKNOWN = 3, 12, 999
 #: Not supported, no permission, function not found, unknown to this version: about the question, not about the GPU.
 _QUESTION = (2, _NOT_SUPPORTED, 4, 13, 25)
 
@@ -56,6 +57,7 @@ class Nvml:
         self._events: Any = None
         self._names: dict[int, str | None] = {}
         self.error: str | None = None
+        self.no_library = False
         try:
             import pynvml
 
@@ -63,6 +65,7 @@ class Nvml:
         except Exception as error:
             # pynvml raises its own NVMLError for a missing library, and OSError for a broken one.
             self.error = str(error)
+            self.no_library = getattr(error, "value", None) == _NO_LIBRARY
             return
         self._lib = pynvml
         for index in range(self._ask(pynvml.nvmlDeviceGetCount) or 0):
@@ -96,6 +99,43 @@ class Nvml:
             if row is not None:
                 rows.append(row)
         return tuple(rows)
+
+    @property
+    def devices(self) -> list[Device]:
+        """All GPUs and slices of this machine, the launch's or not."""
+        return [gpu.device for gpu in self._gpus]
+
+    def driver(self) -> tuple[str | None, int | None]:
+        """Release of the driver, and its CUDA version as 12040 for 12.4."""
+        if self._lib is None:
+            return None, None
+        cuda = self._ask(self._lib.nvmlSystemGetCudaDriverVersion_v2)
+        return _text(self._ask(self._lib.nvmlSystemGetDriverVersion)), int(cuda) if cuda else None
+
+    def cards(self) -> tuple[Card, ...]:
+        """The launch's GPUs with all that is worth asking once."""
+        if self._lib is None:
+            return ()
+        return tuple(
+            read_card(self._lib, self._ask, gpu.device, gpu.handle, self._sizes(gpu)) for gpu in self._gpus if gpu.ours
+        )
+
+    def link(self) -> str | None:
+        """How the launch's GPUs are joined; None for a single one."""
+        if self._lib is None:
+            return None
+        return link(self._lib, self._ask, [gpu.handle for gpu in self._gpus if gpu.ours])
+
+    def _sizes(self, gpu: _Gpu) -> tuple[int | None, int | None]:
+        """Total and free memory; of a GPU without its own, the system's."""
+        gpu.faults.clear()
+        memory = self._memory(gpu)
+        if memory is not None:
+            return int(memory.total), int(memory.free)
+        if any(code == _NOT_SUPPORTED for code, _ in gpu.faults[:1]):
+            shared = _system_memory()
+            return shared.get("memory_total"), shared.get("memory_free")
+        return None, None
 
     def register(self) -> bool:
         """Subscribe to Xid events; False where the driver does not offer them (WSL, MIG)."""

@@ -28,9 +28,18 @@ def visible(env: Mapping[str, str], devices: Sequence[Device]) -> list[Device]:
     prefix of a UUID will do when it fits one device only. Where cards differ and CUDA_DEVICE_ORDER is not PCI_BUS_ID,
     an index cannot be told (the driver counts the fastest card as 0): all devices are given.
     """
+    return _choose(env, devices)[0]
+
+
+def wrong_entry(env: Mapping[str, str], devices: Sequence[Device]) -> str | None:
+    """The entry of CUDA_VISIBLE_DEVICES at which the list ends because it names nothing, or comes twice."""
+    return _choose(env, devices)[1]
+
+
+def _choose(env: Mapping[str, str], devices: Sequence[Device]) -> tuple[list[Device], str | None]:
     wanted = env.get("CUDA_VISIBLE_DEVICES")
     if wanted is None:
-        return list(devices)
+        return list(devices), None
     entries = [entry.strip() for entry in wanted.split(",")]
     chosen: list[Device] = []
     kind = entries[0][:4]
@@ -40,13 +49,14 @@ def visible(env: Mapping[str, str], devices: Sequence[Device]) -> list[Device]:
         else:
             found = _numbered(entry, devices)
             if found and not _ordered(env, devices):
-                return list(devices)
+                return list(devices), None
         if not found:
-            break
+            # Empty and -1 hide all GPUs on purpose.
+            return [one for one in devices if one in chosen], None if entry in ("", "-1") else entry
         if any(device in chosen for device in found):
-            return []
+            return [], entry
         chosen += found
-    return [device for device in devices if device in chosen]
+    return [device for device in devices if device in chosen], None
 
 
 def _numbered(entry: str, devices: Sequence[Device]) -> list[Device]:

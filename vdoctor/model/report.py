@@ -53,10 +53,11 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotEvaluated:
-    """A rule that could not be decided, and the facts that would decide it."""
+    """A rule that could not be decided, the facts that would decide it, and why they are missing where that is known."""
 
     id: str
     missing: tuple[str, ...]
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vdoctor import __version__
-from vdoctor.model import Change, Fact, Finding, Fix, Motion, PhaseTime, Proof, Report, Span, Trial
+from vdoctor.model import Change, Fact, Finding, Fix, Motion, NotEvaluated, PhaseTime, Proof, Report, Span, Trial
 
 SCHEMA = "vdoctor.report/1"
 
@@ -34,7 +34,7 @@ def to_dict(report: Report, lang: str = "en") -> dict[str, Any]:
         "step": report.step,
         "looks_like": report.looks_like,
         "findings": [_finding(finding, lang) for finding in report.findings],
-        "not_evaluated": [{"id": one.id, "missing": list(one.missing)} for one in report.not_evaluated],
+        "not_evaluated": [_undecided(one) for one in report.not_evaluated],
         "timeline": [_span(span) for span in report.timeline],
         "phases": [_phase(phase) for phase in report.phases],
         "elapsed": _round(report.elapsed),
@@ -78,6 +78,10 @@ def _fix(fix: Fix, lang: str) -> dict[str, Any]:
         "changes": change_dict(fix.change),
         "command": fix.command,
     }
+
+
+def _undecided(one: NotEvaluated) -> dict[str, Any]:
+    return {"id": one.id, "missing": list(one.missing)} | ({"reason": one.reason} if one.reason else {})
 
 
 def _trial(trial: Trial, lang: str) -> dict[str, Any]:

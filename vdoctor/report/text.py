@@ -15,6 +15,7 @@ from rich.text import Text
 from vdoctor.intake.clean import clean
 from vdoctor.model import Change, Finding, Fix, Report
 from vdoctor.report import ledger
+from vdoctor.report.fact_words import place
 from vdoctor.report.json import pick
 from vdoctor.report.motion import motion_line
 from vdoctor.report.proof import proof_lines
@@ -67,7 +68,7 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
         _memory(console, report, lang)
     if report.trials:
         _trials(console, report, lang)
-    if verbose and report.not_evaluated:
+    if report.not_evaluated and (verbose or report.source.kind == "check"):
         _undecided(console, report, lang)
     out = console.file
     assert isinstance(out, io.StringIO)
@@ -76,8 +77,10 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
 
 
 def _head(console: Console, report: Report, lang: str) -> None:
-    head = Shown(f"{_MARKS[report.verdict]} {word(report.verdict, lang)}", style=_STYLES[report.verdict])
-    if report.phase:
+    checked = report.source.kind == "check"
+    said = word(_checked(report) if checked else report.verdict, lang)
+    head = Shown(f"{_MARKS[report.verdict]} {said}", style=_STYLES[report.verdict])
+    if report.phase and not checked:
         head.append(
             f" {word('in', lang)} {report.step or report.phase}"
             if lang == "en"
@@ -103,6 +106,15 @@ def _head(console: Console, report: Report, lang: str) -> None:
         console.print(Shown(word("looks_like", lang).format(what=report.looks_like)))
 
 
+def _checked(report: Report) -> str:
+    """The word for the verdict of a look: no more certain than what was found, or than what could be looked at."""
+    if report.verdict == "healthy" and report.not_evaluated:
+        return "check_partly"
+    if report.verdict == "failed" and all(one.confidence != "certain" for one in report.findings):
+        return "check_likely"
+    return f"check_{report.verdict}"
+
+
 def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
     if not report.findings:
         if key := _silence(report):
@@ -111,10 +123,13 @@ def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
     first, *others = report.findings
     _finding(console, first, lang, verbose)
     if others:
-        console.print()
-        console.print(Shown(word("also", lang), style="bold"))
+        # What a look found has no order of cause and effect: all of it must be mended.
+        checked = report.source.kind == "check"
+        if not checked:
+            console.print()
+            console.print(Shown(word("also", lang), style="bold"))
         for finding in others:
-            if verbose:
+            if verbose or checked:
                 _finding(console, finding, lang, verbose)
             else:
                 line = Shown("  ")
@@ -128,7 +143,8 @@ def _body(console: Console, report: Report, lang: str, verbose: bool) -> None:
 def _silence(report: Report) -> str:
     """The word for a report without findings."""
     if report.verdict == "healthy":
-        return "nothing_wrong"
+        # The head of a check says so already, and more exactly.
+        return "" if report.source.kind == "check" else "nothing_wrong"
     if report.exit is not None and report.exit.signal == "SIGKILL" and report.exit.asked is None:
         return "sigkill"
     return "no_rule" if report.verdict in ("failed", "stalled", "incomplete") else ""
@@ -145,7 +161,8 @@ def _finding(console: Console, finding: Finding, lang: str, verbose: bool) -> No
     rows.add_column(overflow="fold")
     for evidence in finding.evidence[: None if verbose else 2]:
         text = evidence.text if verbose or len(evidence.text) <= _MAX_EVIDENCE else evidence.text[:_MAX_EVIDENCE] + " …"
-        rows.add_row(word("proof", lang), Shown(f"{_at(evidence.line, lang)}: {text}"))
+        where = _at(evidence.line, lang) if evidence.line else place(evidence.process or "", lang)
+        rows.add_row(word("proof", lang), Shown(f"{where}: {text}"))
     if finding.symptoms:
         rows.add_row(word("explains", lang), Shown(", ".join(finding.symptoms)))
     if rows.row_count:
@@ -265,7 +282,11 @@ def _trials(console: Console, report: Report, lang: str) -> None:
 
 
 def _undecided(console: Console, report: Report, lang: str) -> None:
-    facts = sorted({name for one in report.not_evaluated for name in one.missing})
-    text = word("missing_facts", lang).format(count=len(report.not_evaluated), facts=", ".join(facts))
     console.print()
-    console.print(Shown(text, style="dim"))
+    reasons = dict.fromkeys(one.reason for one in report.not_evaluated if one.reason)
+    for reason in reasons:
+        console.print(Shown(f"{word('not_looked_at', lang)}: {reason}", style="dim"))
+    if not reasons:
+        facts = sorted({name for one in report.not_evaluated for name in one.missing})
+        text = word("missing_facts", lang).format(count=len(report.not_evaluated), facts=", ".join(facts))
+        console.print(Shown(text, style="dim"))

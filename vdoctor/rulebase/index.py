@@ -13,7 +13,7 @@ from vdoctor.model import Change
 from vdoctor.rulebase.schema import FixSpec, Rule, RuleBase, Signal, When
 
 #: Raised whenever the data below changes its shape.
-FORMAT = 3
+FORMAT = 4
 
 
 def to_data(base: RuleBase) -> list[dict[str, Any]]:
@@ -49,9 +49,8 @@ _FLAT = tuple(field.name for field in fields(Rule) if field.name not in _NESTED)
 
 
 def _signal(entry: Mapping[str, Any]) -> Signal:
-    return Signal(
-        **{name: _frozen(value) if isinstance(value, list | dict) else value for name, value in entry.items()}
-    )
+    plain = {k: _frozen(v) if isinstance(v, list | dict) else v for k, v in entry.items() if k != "when"}
+    return Signal(**plain, when=tuple(_when(when) for when in entry.get("when", ())))
 
 
 def _when(entry: Mapping[str, Any]) -> When:

@@ -106,6 +106,8 @@ def _rule(table: Mapping[str, Any], place: str, faults: Faults) -> Rule:
     whens = _whens(top.tables("when"), "when", faults)
     if not signals and not whens:
         faults.add("signal", "a rule needs a [[signal]] or a [[when]]")
+    if any(signal.when for signal in signals) and table.get("preflight") is not True:
+        faults.add("signal", "one holds by facts alone", "write preflight = true")
     fixes = tuple(_fix(item, f"fix[{at}]", faults) for at, item in enumerate(top.tables("fix")))
     return Rule(
         id=name,
@@ -133,7 +135,7 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
         table,
         key,
         faults,
-        "regex stack not_stack process level phases phase ends last like gives set confidence repeats",
+        "regex stack not_stack process level phases phase ends last like gives set confidence repeats when",
     )
     regex = fields.text("regex")
     literals: tuple[str, ...] = ()
@@ -149,8 +151,8 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
                     f"no literal of {MIN_LITERAL} characters is in every match",
                     "keep a fixed stretch of the message in the pattern; no (?i)",
                 )
-    elif "ends" not in fields and "like" not in fields:
-        faults.add(key, "needs regex, ends or like")
+    elif not any(name in fields for name in ("ends", "like", "when")):
+        faults.add(key, "needs regex, ends, like or when")
     for name in ("stack", "not_stack", "process", "last"):
         value = fields.text(name)
         if value is not None:
@@ -177,6 +179,7 @@ def _signal(table: Mapping[str, Any], key: str, faults: Faults) -> Signal:
         confidence=cast("Confidence | None", fields.text("confidence", choices=CONFIDENCES)),
         repeats=fields.count("repeats"),
         literals=literals,
+        when=_whens(fields.tables("when"), f"{key}.when", faults),
     )
 
 

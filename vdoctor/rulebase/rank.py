@@ -28,6 +28,8 @@ from vdoctor.rulebase.template import facts_required, fill
 _MAX_EVIDENCE = 3
 #: Within so many seconds several processes report one fault; the innermost one is nearest to it.
 _BURST_SECONDS = 3.0
+#: Families of faults that a command and its model can have side by side.
+_OF_THE_COMMAND = ("args.", "api.", "model.", "quant.", "tp.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,19 +65,29 @@ def evaluate(
     undecided: list[NotEvaluated] = []
     for rule in base.rules:
         own = by_rule.get(rule.id, [])
-        if not own and rule.signals and not (rule.preflight and rule.whens):
+        if not own and rule.signals and not rule.foretold_by:
             continue
         merged = dict(facts)
         for hit in reversed(own):
             merged.update(hit.facts)
         merged = derive(merged)
-        decided = all_hold(rule.whens, merged)
+        decided, gaps = _decide(rule, bool(own), merged)
         if decided is True:
             matches.append(Match(rule, tuple(own), merged))
         elif decided is None:
-            gaps = tuple(dict.fromkeys(name for when in rule.whens for name in missing(when, merged)))
             undecided.append(NotEvaluated(rule.cause, gaps))
     return matches, undecided
+
+
+def _decide(rule: Rule, seen: bool, facts: Facts) -> tuple[bool | None, tuple[str, ...]]:
+    """Whether the rule holds, and what is missing to say so; without a line seen, one group of its facts must hold, too."""
+    groups = ((),) if seen or not rule.foretold_by else rule.foretold_by
+    answers = [all_hold((*rule.whens, *group), facts) for group in groups]
+    if True in answers:
+        return True, ()
+    open_groups = [group for group, answer in zip(groups, answers, strict=True) if answer is None]
+    gaps = (name for group in open_groups for when in (*rule.whens, *group) for name in missing(when, facts))
+    return (None if open_groups else False), tuple(dict.fromkeys(gaps))
 
 
 def _often_enough(hits: list[Hit]) -> list[Hit]:
@@ -85,17 +97,22 @@ def _often_enough(hits: list[Hit]) -> list[Hit]:
     return [hit for hit in hits if counts[id(hit.signal)] >= hit.signal.repeats]
 
 
-def rank(matches: list[Match]) -> list[Finding]:
-    """Findings, best first. Explained rules and wrappers become symptoms of the one that explains them."""
-    roots, explained = _separate(matches)
+def rank(matches: list[Match], *, apart: bool = False) -> list[Finding]:
+    """Findings, best first. Explained rules and wrappers become symptoms of the one that explains them.
+
+    `apart`: nothing was started. Two faults of the command or of the model are then two, whatever one of them would
+    explain in a log: each must be mended.
+    """
+    alone = [match for match in matches if apart and match.rule.cause.startswith(_OF_THE_COMMAND)]
+    roots, explained = _separate([match for match in matches if match not in alone])
     symptoms = {
         name: tuple(dict.fromkeys(other.rule.cause for other in reached)) for name, reached in explained.items()
     }
-    ordered = _order(roots)
+    ordered = _order(roots + alone)
     findings: list[Finding] = []
     for match in ordered:
         own = symptoms.get(match.rule.id, ())
-        twin = next((at for at, f in enumerate(findings) if f.id == match.rule.cause), None)
+        twin = next((at for at, f in enumerate(findings) if f.id == match.rule.cause and match not in alone), None)
         if twin is None:
             findings.append(_finding(match, own, explained.get(match.rule.id, [])))
         else:

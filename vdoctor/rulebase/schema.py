@@ -30,6 +30,7 @@ class Signal:
     `ends` lists steps: the signal holds when the log ends there with nothing else wrong; `last` is
     then searched in the last marker line. `repeats`: the line must come so often.
     `phase` is where such a message belongs when no stack around it says more. `like` is the nearest-text match for unknown errors.
+    `when` instead of all of these: the signal holds by facts alone, before anything was started (rule with `preflight`).
     """
 
     regex: str | None = None
@@ -47,6 +48,7 @@ class Signal:
     confidence: Confidence | None = None
     repeats: int = 1
     literals: tuple[str, ...] = ()
+    when: tuple[When, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,14 @@ class Rule:
     texts: Mapping[str, Mapping[str, str]]
     examples: tuple[Example, ...]
     place: str
+
+    @property
+    def foretold_by(self) -> tuple[tuple[When, ...], ...]:
+        """Groups of conditions of which one is enough without any log line; empty when only a log can tell."""
+        if not self.preflight:
+            return ()
+        own = tuple(signal.when for signal in self.signals if signal.when)
+        return own or (((),) if self.whens else ())
 
     def text(self, key: str) -> dict[str, str]:
         """The text of `key` in every language that has it."""

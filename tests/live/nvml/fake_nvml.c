@@ -313,6 +313,27 @@ int nvmlDeviceGetComputeRunningProcesses_v3(Gpu *gpu, unsigned int *count, Proce
     return SUCCESS;
 }
 
+/* Asked once before a start; from the environment of the process: FAKE_FABRIC state, FAKE_CC "90", FAKE_NVLINK pairs. */
+static long setting(const char *name, long usual) { const char *text = getenv(name); return text ? atol(text) : usual; }
+int nvmlSystemGetDriverVersion(char *into, unsigned int size) { snprintf(into, size, "570.86.10"); return SUCCESS; }
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12080; return SUCCESS; }
+int nvmlDeviceGetCudaComputeCapability(Gpu *gpu, int *major, int *minor) {
+    long value = setting("FAKE_CC", 90);
+    *major = (int)(value / 10), *minor = (int)(value % 10);
+    return ask(gpu);
+}
+int nvmlDeviceGetPersistenceMode(Gpu *gpu, unsigned int *mode) { *mode = 1; return ask(gpu); }
+typedef struct { unsigned char cluster[16]; int status; unsigned int clique; unsigned char state; } Fabric;
+int nvmlDeviceGetGpuFabricInfo(Gpu *gpu, Fabric *info) {
+    info->state = (unsigned char)setting("FAKE_FABRIC", 0);
+    return ask(gpu);
+}
+int nvmlDeviceGetP2PStatus(Gpu *one, Gpu *two, int index, int *status) {
+    (void)index;
+    *status = one->number + two->number < setting("FAKE_NVLINK", 0) ? 0 : 4;
+    return ask(one);
+}
+
 int nvmlEventSetCreate(void **set) { *set = &events; return SUCCESS; }
 int nvmlEventSetFree(void *set) { (void)set; return SUCCESS; }
 int nvmlDeviceRegisterEvents(Gpu *gpu, unsigned long long types, void *set) {

@@ -1,0 +1,178 @@
+"""`vdoctor check`: what would stop a launch, before it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.budget.checkpoints import LLAMA, write_model
+from tests.processes import ROOT, VDOCTOR
+
+
+def check(*words: str, env: dict[str, str] | None = None) -> tuple[int, dict[str, Any]]:
+    done = run("--format", "json", *words, env=env)
+    return done.returncode, json.loads(done.stdout)
+
+
+def run(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*VDOCTOR, "check", *words],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8", **(env or {})},
+        stdin=subprocess.DEVNULL,
+    )
+
+
+@pytest.fixture
+def vllm(tmp_path: Path) -> str:
+    """An installed vLLM of the CPU, as far as its metadata go, and the command of it."""
+    site = tmp_path / "site"
+    info = site / "vllm-0.32.0+cpu.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: vllm\nVersion: 0.32.0+cpu\n")
+    script = tmp_path / "bin" / "vllm"
+    script.parent.mkdir()
+    script.write_text(f"#!{sys.executable}\n")
+    script.chmod(0o755)
+    (write_model(tmp_path / "model") / "tokenizer.json").write_text("{}")
+    return str(script)
+
+
+def site(vllm: str) -> dict[str, str]:
+    return {"PYTHONPATH": f"{ROOT}:{Path(vllm).parent.parent / 'site'}"}
+
+
+def ids(report: dict[str, Any]) -> list[str]:
+    return [finding["id"] for finding in report["findings"]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_healthy_launch_gives_no_finding(vllm: str, tmp_path: Path) -> None:
+    status, report = check("--", vllm, "serve", str(tmp_path / "model"), "--port", str(free_port()), env=site(vllm))
+    assert (status, ids(report), report["verdict"]) == (0, [], "healthy")
+    assert report["schema"] == "vdoctor.report/1"
+    assert report["source"]["kind"] == "check"
+    assert report["engine"]["version"] == "0.32.0+cpu"
+
+
+def test_each_fault_is_found_with_its_proof_and_fix(vllm: str, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("", 0))
+        taken.listen()
+        number = taken.getsockname()[1]
+        words = ("--", vllm, "serve", str(tmp_path / "none"), "--port", str(number), "--enable-metrics")
+        status, report = check(*words, env=site(vllm))
+    assert status == 1
+    assert set(ids(report)) == {"model.not-found", "api.port-in-use", "args.unknown-flag"}
+    by_id = {finding["id"]: finding for finding in report["findings"]}
+    port = by_id["api.port-in-use"]
+    assert port["fixes"][0]["command"] == f"{vllm} serve {tmp_path / 'none'} --port {number + 1} --enable-metrics"
+    assert port["evidence"][0] == {"line": 0, "process": f"probe:port {number}", "text": "somebody listens on it"}
+    unknown = by_id["args.unknown-flag"]["fixes"][-2]
+    assert unknown["command"] == f"{vllm} serve {tmp_path / 'none'} --port {number}"
+
+
+def test_without_a_command_the_machine_is_looked_at() -> None:
+    status, report = check()
+    assert status in (0, 1)
+    assert "host.total_gib" in report["facts"]
+    assert report["engine"]["command"] is None
+
+
+def test_an_image_cannot_be_looked_into_and_that_is_said() -> None:
+    done = run("--", "docker", "run", "--gpus", "all", "vllm/vllm-openai:v0.11.0", "--model", "m", "--port", "1")
+    assert "it cannot be looked into from here" in " ".join(done.stdout.split())
+    assert done.stderr == ""
+
+
+def test_a_setting_of_the_command_counts(vllm: str, tmp_path: Path) -> None:
+    words = (
+        "--",
+        "env",
+        "VLLM_PORT=tcp://10.0.0.1:80",
+        vllm,
+        "serve",
+        str(tmp_path / "model"),
+        "--port",
+        str(free_port()),
+    )
+    _, report = check(*words, env=site(vllm))
+    assert ids(report) == ["args.invalid-value"]
+
+
+def test_text_shows_every_fault_with_its_fix(vllm: str, tmp_path: Path) -> None:
+    words = (
+        "--lang",
+        "zh",
+        "--",
+        vllm,
+        "serve",
+        str(tmp_path / "none"),
+        "--enable-metrics",
+        "--port",
+        str(free_port()),
+    )
+    done = run(*words, env=site(vllm))
+    assert done.stdout.startswith("✗ 这样启动会失败")
+    assert f"{tmp_path}/none: 没有这个目录" in done.stdout
+    assert done.stdout.count("修复 1") == 2
+
+
+def test_nothing_is_imported_from_vllm_or_torch(vllm: str, tmp_path: Path) -> None:
+    for name in ("vllm", "torch"):
+        place = Path(vllm).parent.parent / "site" / name
+        place.mkdir()
+        (place / "__init__.py").write_text("raise SystemExit('imported')")
+    status, report = check("--", vllm, "serve", str(tmp_path / "model"), "--port", str(free_port()), env=site(vllm))
+    assert (status, report["engine"]["version"]) == (0, "0.32.0+cpu")
+
+
+def test_a_command_that_is_not_there_is_no_clean_bill(tmp_path: Path) -> None:
+    done = run("--", str(tmp_path / "vllm"), "serve", "m", "--port", str(free_port()))
+    assert done.returncode == 0
+    assert "nothing found in what could be looked at" in done.stdout
+    assert "command not found" in done.stdout
+
+
+def test_a_look_that_takes_long_is_named(vllm: str, tmp_path: Path) -> None:
+    slow = tmp_path / "bin" / "python3"
+    slow.write_text(f'#!/bin/sh\nsleep 1.5\nexec {sys.executable} "$@"\n')
+    slow.chmod(0o755)
+    Path(vllm).write_text(f"#!{slow}\n")
+    done = run("--", vllm, "serve", str(tmp_path / "model"), "--port", str(free_port()), env=site(vllm))
+    assert done.returncode == 0, done.stdout
+    assert done.stderr.startswith("vdoctor: still looking at: ")
+    assert "environment" in done.stderr
+
+
+def test_independent_faults_of_a_command_are_all_told(vllm: str, tmp_path: Path) -> None:
+    words = ("--quantization", "awq", "--dtype", "int3", "--max-model-len", "9000", "--port", str(free_port()))
+    status, report = check("--", vllm, "serve", str(tmp_path / "model"), *words, env=site(vllm))
+    assert (status, set(ids(report))) == (
+        1,
+        {"quant.not-quantized", "args.invalid-value", "model.max-len-exceeds-config"},
+    )
+
+
+def test_a_cache_that_is_too_small_is_foretold_with_the_length_that_fits(vllm: str, tmp_path: Path) -> None:
+    (write_model(tmp_path / "long", LLAMA | {"max_position_embeddings": 4_000_000}) / "tokenizer.json").write_text("{}")
+    words = ("--", "env", "VLLM_CPU_KVCACHE_SPACE=1", vllm, "serve", str(tmp_path / "long"), "--port", str(free_port()))
+    _, report = check(*words, env=site(vllm))
+    (finding,) = report["findings"]
+    assert (finding["id"], finding["confidence"]) == ("oom.kv-too-small", "certain")
+    # 1 KiB a token: a million tokens in 1 GiB.
+    shorter = next(fix for fix in finding["fixes"] if fix["id"] == "shorter")
+    assert int(shorter["changes"]["flags"]["--max-model-len"]) in range(1_040_000, (1 << 20) + 1)

@@ -1,0 +1,87 @@
+"""What is wrong with a command before it runs: options, values and variables against the tables of its release."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from vdoctor.launch.options import Option, OptionTable
+from vdoctor.launch.words import end_of_options, is_option, normal
+from vdoctor.model import Fact, Launch
+
+#: Options whose value is a whole number in every release (vllm/engine/arg_utils.py); vLLM reads 16k and 16K, too.
+_WHOLE = (
+    *("--tensor-parallel-size", "--pipeline-parallel-size", "--max-num-seqs", "--max-num-batched-tokens", "--port"),
+    *("--data-parallel-size", "--max-logprobs", "--seed", "--max-model-len"),
+)
+_NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?[kmgtKMGT]?\Z")
+#: What Kubernetes sets in every pod beside a Service named vllm.
+_SERVICE = re.compile(r"VLLM_(?:SERVICE_(?:HOST|PORT)|PORT_\d{1,5}_)")
+_SHARE = "--gpu-memory-utilization"
+
+
+def option_facts(launch: Launch, options: OptionTable, version: str | None) -> dict[str, Fact]:
+    """`args.unknown`, `args.bad` with `args.value` and `args.choices`: the first fault of each kind, in the order of the command."""
+    # Asked and found in order, unless something below says otherwise.
+    facts = {name: Fact(False, "argv") for name in ("launch.eager", "args.not_a_number", "args.not_a_share")}
+    unknown: list[str] = []
+    for flag, value in _settings(launch, options, version):
+        option = options.lookup(flag, version, allow_abbrev=True)
+        if option is not None and option.name == "--enforce-eager":
+            facts["launch.eager"] = Fact(not flag.startswith("--no-"), "argv")
+        if option is None and options.exists(flag, version) is False:
+            unknown.append(flag)
+        elif option is not None and value is not None and "args.bad" not in facts:
+            facts |= _value_facts(option, value)
+    if unknown and version is not None:
+        facts["args.unknown"] = Fact(" ".join(unknown), "argv")
+    return facts
+
+
+def _settings(launch: Launch, options: OptionTable, version: str | None) -> Iterator[tuple[str, str | None]]:
+    """Each option with its value, None for a bare flag. Dotted keys (--compilation-config.mode) belong to their option."""
+    args = list(launch.args[: end_of_options(list(launch.args))])
+    for at, word in enumerate(args):
+        if not is_option(word):
+            continue
+        name, equal, value = word.partition("=")
+        flag, dot, _ = normal(name).partition(".")
+        if dot or (equal and not value):
+            continue
+        takes = options.takes_value(flag, version)
+        after = args[at + 1] if at + 1 < len(args) and not is_option(args[at + 1]) else None
+        yield flag, value if equal else after if takes else None
+
+
+def _value_facts(option: Option, value: str) -> dict[str, Fact]:
+    bad = {"args.bad": Fact(option.name, "argv"), "args.value": Fact(value, "argv")}
+    if option.choices is not None and option.kind == "value" and value not in option.choices:
+        return bad | {"args.choices": Fact(", ".join(option.choices), "table")}
+    if option.name in _WHOLE and not _NUMBER.match(value) and value != "auto":
+        return bad | {"args.not_a_number": Fact(True, "argv")}
+    if option.name == _SHARE and not _is_share(value):
+        return bad | {"args.not_a_share": Fact(True, "argv")}
+    return {}
+
+
+def _is_share(value: str) -> bool:
+    try:
+        return 0.0 < float(value) <= 1.0
+    except ValueError:
+        return False
+
+
+def variable_facts(env: Mapping[str, str], known: Sequence[str]) -> dict[str, Fact]:
+    """`env.unknown` and `env.nearest`: a VLLM_ variable that no release has, and the one it may stand for."""
+    names = set(known)
+    strange = sorted(
+        name for name in env if name.startswith("VLLM_") and name not in names and not _SERVICE.match(name)
+    )
+    if not strange:
+        return {}
+    from rapidfuzz import fuzz, process
+
+    # Below 85 begin false friends such as VLLM_USE_V1 and VLLM_USE_V2_MODEL_RUNNER.
+    near = process.extractOne(strange[0], known, scorer=fuzz.ratio, score_cutoff=85)
+    facts = {"env.unknown": Fact(tuple(strange), "environment")}
+    return facts | ({"env.nearest": Fact(near[0], "table")} if near else {})
