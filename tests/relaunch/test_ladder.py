@@ -53,7 +53,8 @@ def test_what_no_option_cures_has_no_ladder(cause: str) -> None:
 
 
 def test_missing_compiler_leads_to_no_compilation() -> None:
-    assert ids(fails("kv_init.compile", finding("env.host-compiler-missing")))[-1] == "eager"
+    assert ids(fails("kv_init.compile", finding("env.host-compiler-missing"))) == ["eager"]
+    assert ids(fails("kv_init.compile", finding("compile.failed")))[0] == "cache-aside"
 
 
 def test_ranks_that_hang_try_other_ways_to_talk() -> None:

@@ -76,7 +76,8 @@ _RUNGS: tuple[_Rung, ...] = (
         "cache-aside",
         Change(env={"VLLM_CACHE_ROOT": "/tmp/vllm-fresh-cache"}),
         "safe",
-        _COMPILE,
+        # A compiler that is not there is missed with any cache.
+        _any(_id("compile."), _phase("kv_init")),
         "The first start compiles anew; the old cache stays where it is.",
         "首次启动会重新编译；旧缓存原样保留。",
     ),
