@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from tests.cases import cases, examine
 from tests.mutations import mutated
+from tests.serving import STYLES, Server
 from vdoctor.model import Report
 from vdoctor.report.json import to_dict
 from vdoctor.report.text import render
@@ -32,10 +33,42 @@ _READY = re.compile(
 )
 
 
+_CORE = "(EngineCore_DP0 pid=10714) ERROR 12-01 00:00:05 [core.py:9] "
+#: What ends a server that serves, in the words of vLLM and CUDA.
+DEATHS = tuple(
+    (
+        "".join(
+            f"{_CORE}{line}\n"
+            for line in (
+                "EngineCore encountered a fatal error.",
+                "Traceback (most recent call last):",
+                '  File "/x/vllm/v1/engine/core.py", line 9, in run_busy_loop',
+                "    self._process_engine_step()",
+                '  File "/x/vllm/v1/worker/gpu_model_runner.py", line 7, in execute_model',
+                "    output = self.model(",
+                error,
+            )
+        )
+        + "(APIServer pid=10689) ERROR 12-01 00:00:05 [async_llm.py:7] AsyncLLM output_handler failed.\n"
+        + "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. See stack trace (above).\n"
+    ).encode()
+    for error in (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of "
+        "which 1.10 GiB is free. Including non-PyTorch memory, this process has 77.99 GiB memory in use.",
+        "torch.AcceleratorError: CUDA error: an illegal memory access was encountered",
+        "RuntimeError: the frobnicator has no gears",
+    )
+)
+
+
 @functools.cache
 def logs() -> list[bytes]:
-    """The corpus: all fixtures, long ones cut to their beginning and end."""
-    return [log if len(log) < 12_000 else log[:6000] + log[-6000:] for log in (case.log for case in cases())]
+    """The corpus: all fixtures, long ones cut to their beginning and end, and servers that died while they served."""
+    fixtures = [log if len(log) < 12_000 else log[:6000] + log[-6000:] for log in (case.log for case in cases())]
+    healthy = [case.log for case in cases() if case.label["id"] == "healthy"]
+    served = Server(5, STYLES["0.11"], busy=5).text(3)
+    # As often as there are fixtures.
+    return fixtures + [healthy[at % len(healthy)] + served + DEATHS[at % len(DEATHS)] for at in range(len(fixtures))]
 
 
 @functools.cache
@@ -46,7 +79,8 @@ def fatal_lines(at: int) -> tuple[bytes, ...]:
         return ()
     lines = logs()[at].split(b"\n")
     sure = [f for f in report.findings if f.severity == "fatal" and f.confidence != "possible"]
-    return tuple({lines[evidence.line - 1] for finding in sure[:1] for evidence in finding.evidence})
+    proven = {lines[evidence.line - 1] for finding in sure[:1] for evidence in finding.evidence}
+    return tuple(proven)
 
 
 def check(seed: int) -> str | None:
@@ -87,7 +121,10 @@ def test_damaged_logs_get_an_answer(shard: int) -> None:
 
 
 def test_fatal_lines_of_the_corpus_are_known() -> None:
-    assert sum(bool(fatal_lines(at)) for at in range(len(logs()))) >= 10
+    starts = [at for at in range(len(logs())) if fatal_lines(at)]
+    served = [at for at in starts if _READY.search(logs()[at], 0, logs()[at].index(fatal_lines(at)[0]))]
+    assert len(starts) >= 30
+    assert len(served) >= 10
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,8 +1,7 @@
 """The core in one place: observations + facts + rules -> report.
 
-`Examination` is fed as observations come and can be asked at any time; `diagnose` feeds it from a
-list. Live watching, a saved log, a session and a fixture differ only in where the observations
-come from.
+`Examination` is fed as observations come and can be asked at any time. Live watching, a saved log,
+a session and a fixture differ only in where the observations come from.
 """
 
 from __future__ import annotations
@@ -111,6 +110,10 @@ class Examination:
     def watched(self) -> tuple[EventReader, Matcher, ProgressFacts, Stranger]:
         """What a sieve asks, besides the timeline, before it leaves a line out."""
         return self._reader, self._matcher, self._progress, self._stranger
+
+    def glance(self, event: Event) -> None:
+        """A line of statistics that a sieve leaves out: only what follows the load over time is told of it."""
+        self._progress.feed(event)
 
     def _take(self, event: Event) -> None:
         self.timeline.feed(event)
@@ -313,20 +316,6 @@ class Examination:
         step = self.timeline.furthest
         phase = phase_of(step) if step else None
         return [replace(f, phase=phase or f.phase, step=step, confidence="possible") for f in extra]
-
-
-def diagnose(
-    observations: Iterable[Observation],
-    rules: RuleBase,
-    options: OptionTable,
-    source: Source,
-    launch: Launch | None = None,
-    facts: Facts | None = None,
-) -> Report:
-    """The whole core on a finished recording."""
-    examination = Examination(rules, options, launch, facts)
-    examination.feed(observations)
-    return examination.report(source)
 
 
 def report_lines(report: Report) -> dict[str, Any]:

@@ -75,6 +75,11 @@ def test_any_text_can_be_shown_in_any_width(text: str, width: int, lang: str, co
     assert shown.endswith("\n")
 
 
+def test_phase_that_begins_before_the_first_line_has_a_bar_of_the_usual_length() -> None:
+    early = replace(REPORT, phases=(PhaseTime("launch", 0.0, 1.0), PhaseTime("weight_load", -1e9, 2.0)), elapsed=2.0)
+    assert max(len(line) for line in render(early).splitlines() if "━" in line) < 100
+
+
 def test_report_says_what_failed_where_and_why() -> None:
     shown = render(REPORT, width=200)
     for text in (

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 import re
+from collections import deque
+from itertools import chain
 from typing import Any
 
 import pytest
 
-from tests.cases import SOURCE, Case, cases, examine, rules
+from tests.cases import SOURCE, Case, cases, examine, lines, rules
 from tests.serving import STYLES, Server
 from vdoctor.diagnose import Examination, report_lines
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
-from vdoctor.model import Report
+from vdoctor.model import Event, Report
+from vdoctor.sieve.periodic import KEPT
 from vdoctor.sieve.sieve import Sieve
 
 HEALTHY = next(case for case in cases() if case.label["id"] == "healthy").log
@@ -24,10 +27,10 @@ def sieved(data: bytes, *, block: int = 4096, chunk: int | None = None) -> tuple
     examination = Examination(rules(), option_tables.load())
     sieve = Sieve(examination, head=0, tail=0, block=block)
     for start in range(0, len(data), chunk or len(data)):
-        for lines in sieve.feed(data[start : start + (chunk or len(data))]):
-            examination.feed(lines)
-    for lines in sieve.close():
-        examination.feed(lines)
+        for some in sieve.feed(data[start : start + (chunk or len(data))]):
+            examination.feed(some)
+    for some in sieve.close():
+        examination.feed(some)
     return examination.report(SOURCE), sieve
 
 
@@ -95,6 +98,36 @@ def test_death_in_the_middle_of_a_million_requests_is_found_with_its_line() -> N
     assert report.verdict == "failed"
 
 
+class Follower(Examination):
+    """Keeps what follows the load: number and time of the latest lines of statistics."""
+
+    def __init__(self) -> None:
+        super().__init__(rules(), option_tables.load())
+        self.seen: deque[tuple[int, float | None]] = deque(maxlen=KEPT)
+
+    def glance(self, event: Event) -> None:
+        super().glance(event)
+        self.seen.append((event.line, event.time))
+
+    def _take(self, event: Event) -> None:
+        super()._take(event)
+        if "Avg prompt throughput" in event.text:
+            self.seen.append((event.line, event.time))
+
+
+@pytest.mark.parametrize("style", ["0.11", "V0", "kubectl --timestamps"])
+@pytest.mark.parametrize("steps", [40, 2 * KEPT])
+def test_those_who_follow_the_load_see_every_line_of_it(style: str, steps: int) -> None:
+    log = start_of(style) + Server(7, STYLES[style], busy=4).text(steps)
+    whole, part = Follower(), Follower()
+    whole.feed(lines(log))
+    sieve = Sieve(part, head=0, tail=0, block=8000)
+    for some in chain(sieve.feed(log), sieve.close()):
+        part.feed(some)
+    assert sieve.skipped > steps
+    assert list(part.seen) == list(whole.seen)
+
+
 def test_log_in_utf_16_is_read_as_a_whole() -> None:
     log = (HEALTHY + Server(3, STYLES["0.11"]).text(20)).decode().encode("utf-16")
     assert assert_same(log, block=2000).skipped == 0
@@ -104,10 +137,10 @@ def test_endless_line_is_no_reason_to_wait() -> None:
     examination = Examination(rules(), option_tables.load())
     sieve = Sieve(examination, block=1000, tail=100)
     for _ in range(50):
-        for lines in sieve.feed(b"x" * 1000):
-            examination.feed(lines)
+        for some in sieve.feed(b"x" * 1000):
+            examination.feed(some)
     assert sum(map(len, sieve._waiting)) <= 1100
-    assert [line.no for lines in sieve.close() for line in lines] == [1]
+    assert [line.no for some in sieve.close() for line in some] == [1]
     assert sieve.lines == 1
 
 

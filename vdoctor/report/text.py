@@ -230,9 +230,10 @@ def _timeline(console: Console, report: Report, lang: str) -> None:
         start = phase.start or 0.0
         end = phase.end if phase.end is not None else min(span, total) if phase.phase == "runtime" else total
         took = max(0.0, end - start)
-        left = round(room * start / span) if span else 0
+        # Logs that were put together run backwards: a phase may begin before the first line.
+        left = min(room, max(0, round(room * start / span))) if span else 0
         size = max(1, round(room * took / span)) if span else 1
-        bar = " " * min(left, room) + "━" * max(1, min(size, room - left)) if room else ""
+        bar = " " * left + "━" * max(1, min(size, room - left)) if room else ""
         name = f"  {phase.phase}" + " " * max(1, 16 - cell_len(phase.phase))
         console.print(Shown(f"{name}{start:8.1f} s {took:8.1f} s  ").append(bar, style="blue"))
 

@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from vdoctor.diagnose import Examination
-from vdoctor.facts.progress import Load, load
 from vdoctor.intake.splitter import LineSplitter
-from vdoctor.model import Event, Line
+from vdoctor.model import Line
 from vdoctor.sieve.blocks import Block, Kept
 from vdoctor.sieve.kinds import Kind, Kinds
 from vdoctor.sieve.needles import Check, Needles, shape
+from vdoctor.sieve.periodic import Periodic
 from vdoctor.sieve.wanted import Test, Tests, Wanted
 
 #: Bytes that are sieved at once: large enough for the passes to pay, small enough to stay in a processor's cache.
 BLOCK = 1 << 20
 #: The first and the last part of a log are always read line by line.
 HEAD, TAIL = 16 << 10, 16 << 10
-#: So often the last lines of all kinds are read though nothing happened: the clock of the log must not jump.
-_BEAT = 8 << 20
+#: So often the last lines of all kinds are read though nothing happened; so often at least the clock of the log is told.
+_BEAT, _TICK = 64 << 20, 8 << 20
 _STEP = 16 << 10
 #: After so many blocks in which no unknown process served, only every so-manieth is looked at. Servers announce themselves:
 #: one that begins without a word, 16 MB into a log, is noticed up to 8 MB late.
@@ -58,12 +58,11 @@ class Sieve:
         self._aligned = True
         self._latest: dict[object, Kept] = {}
         self._newest: Block | None = None
-        self._load: Load = (None, None)
-        self._changed: tuple[int, Kind, bytes, str] | None = None
+        self._periodic = Periodic(examination)
         self._serving: frozenset[int | str | None] = frozenset()
         self._calm = 0
         self._at = 1
-        self._since = 0
+        self._since = self._ticked = 0
         #: Number of lines that were left out, and of all bytes.
         self.skipped = 0
         self.bytes = 0
@@ -133,7 +132,7 @@ class Sieve:
         start = 0
 
         def note(at: int, kind: Kind, line: bytes, message: str) -> None:
-            self._note(view.number + at, kind, line, message)
+            self._periodic.note(view.number + at, kind, line, message)
 
         state: _State | None = None
         while start < view.count:
@@ -152,6 +151,8 @@ class Sieve:
         self._calm += 1
         if self._since > _BEAT:
             yield self._read(b"")
+        elif self._since - self._ticked > _TICK:
+            self._tick()
 
     def _known(self, view: Block) -> dict[bytes, Kind | None]:
         if self._kinds is None:
@@ -161,8 +162,7 @@ class Sieve:
 
     def _state(self) -> _State:
         timeline = self._seen.timeline
-        if self._changed is None:
-            self._load = self._progress.load
+        self._periodic.follow()
         writers = {(_name(process), place) for process, _, place in self._reader.open_writers()}
         return _State(self._reader.clock, timeline.starts, frozenset(timeline.serving()), frozenset(writers))
 
@@ -212,30 +212,6 @@ class Sieve:
         index, saturated = check.index, self._matcher.saturated
         return Test(check.literal, lambda message: search(message) and not saturated(index, state.start))
 
-    def _note(self, number: int, kind: Kind, line: bytes, message: str) -> None:
-        """A line of statistics that is left out: where the load changes, what it says is kept all the same."""
-        said = load(message)
-        if said is not None and said != self._load:
-            self._load = said
-            self._changed = (number, kind, line, message)
-
-    def _tell_load(self) -> None:
-        """Since when the load is what it is."""
-        if self._changed is None:
-            return
-        number, kind, line, message = self._changed
-        self._changed = None
-        if self._load == self._progress.load:
-            # It was another one in between.
-            self._progress.interrupt()
-        stamp = kind.head.stamp(line)
-        if stamp is not None:
-            time = self._reader.time_of(stamp)
-            self._progress.feed(Event(number, "record", message, message, time=time))
-        else:
-            for event in self._reader.read([Line(number, line.decode("utf-8", "replace").rstrip("\r"))]):
-                self._progress.feed(event)
-
     # ------------------------------------------------------------------ what is left out
 
     def _leave(self, view: Block, kinds: dict[bytes, Kind | None], start: int, end: int) -> None:
@@ -267,18 +243,27 @@ class Sieve:
 
     def _read(self, data: bytes) -> list[Line]:
         """The lines that were kept back, now that something happens, then those of `data`."""
-        self._tell_load()
+        self._periodic.tell({kept.number for kept in self._latest.values()})
         lines: list[Line] = []
         # The same line may be kept under two keys.
         for number, line in sorted({(kept.number, kept.line) for kept in self._latest.values()}):
             self._splitter.skip(number - self._splitter.number)
             lines += self._splitter.feed(line + b"\n")
         self._latest.clear()
-        self._since = 0
+        self._since = self._ticked = 0
         self._splitter.skip(self._at - self._splitter.number)
         lines += self._splitter.feed(data)
         self._at = self._splitter.number
         return lines
+
+    def _tick(self) -> None:
+        """The clock of the log goes on though no line is read: it must not miss a year, nor a leap day."""
+        self._ticked = self._since
+        stamped = [kept for key, kept in self._latest.items() if isinstance(key, Kind) and key.head.clock == "own"]
+        latest = max(stamped, default=None, key=lambda kept: kept.number)
+        kind = next((key for key, kept in self._latest.items() if kept is latest), None)
+        if latest is not None and isinstance(kind, Kind) and (stamp := kind.head.stamp(latest.line)):
+            self._reader.time_of(stamp)
 
 
 def _name(process: str | None) -> str | None:
