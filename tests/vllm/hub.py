@@ -74,6 +74,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def _drip(self, data: bytes) -> None:
+        self.close_connection = True
         self.server.began = self.server.began or time.monotonic()
         sent = 0
         while not self.server.over.wait(DRIP_S):
