@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from vdoctor.commands.examine import check_output, emit, examine_input, examine_session, terminal_width, use_color
+from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import inputs
@@ -35,10 +36,18 @@ def compare(
     rules: Sequence[Path],
     color: bool,
     verbose: bool,
+    redact: bool | None = None,
 ) -> int:
     """Print what is different; 0 nothing got slower or bigger, 1 something did."""
+    if form not in ("text", "json"):
+        raise UserError(f"--format {form}: compare prints text or json", "leave --format out")
     check_output(output)
     first, second = (_examined(path, rules) for path in (before, after))
+    redactor = redactor_for(form, output, redact)
+    if redactor is not None:
+        from vdoctor.report.redact import redact as redacted
+
+        first, second = redacted(first, redactor), redacted(second, redactor)
     found = compared(first, second, _page_cache(before, after))
     if form == "json":
         text = json.dumps(to_dict(found, first, second), indent=1, ensure_ascii=False) + "\n"
@@ -57,6 +66,7 @@ def compare(
                 console.print(Text(clean(line), style=_STYLES[style]), soft_wrap=True)
         text = capture.get()
     emit(text, output)
+    tell_redaction(redactor, lang)
     return 1 if found.slower is not None or found.bigger is not None else 0
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
 from vdoctor.commands.manifest import edit_manifest
+from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.commands.verdicts import concluded
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
@@ -53,6 +54,7 @@ def confirm(
     rules: Sequence[Path],
     color: bool,
     verbose: bool,
+    redact: bool | None = None,
 ) -> int:
     """Search for a change with which the launch of `session` works; 0 proven, 1 none proven.
 
@@ -65,7 +67,9 @@ def confirm(
     report, proven = confirm_session(session, wish, lang=lang, rules=load_rules(rules))
     if report is not None:
         colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
-        emit(render([report], form, lang, color=colored, verbose=verbose, width=terminal_width(1)), output)
+        redactor, width = redactor_for(form, output, redact), terminal_width(1)
+        emit(render([report], form, lang, color=colored, verbose=verbose, width=width, redactor=redactor), output)
+        tell_redaction(redactor, lang)
     return 0 if proven else 1
 
 
