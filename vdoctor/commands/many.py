@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vdoctor.commands.examine import examine_session
 from vdoctor.errors import UserError
@@ -22,6 +20,10 @@ from vdoctor.live.session import is_session
 from vdoctor.model import Report
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.sieve.examine import examine_input
+
+if TYPE_CHECKING:
+    # 20 ms that one log does not pay for.
+    from concurrent.futures import Future, ProcessPoolExecutor
 
 #: Seconds of work below which a second process costs more than it saves, and what a log takes: measured.
 _WORTH_IT, _PER_LOG, _BYTES_PER_SECOND = 2.0, 0.008, 1_000_000
@@ -130,6 +132,9 @@ def _work(one: Input) -> Outcome:
 
 
 def _pool(base: RuleBase, options: OptionTable, workers: int) -> ProcessPoolExecutor:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
     # The same way on all systems; threads that are there already are left alone.
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(workers, context, initializer=_begin, initargs=(base, options))
@@ -138,6 +143,8 @@ def _pool(base: RuleBase, options: OptionTable, workers: int) -> ProcessPoolExec
 def _spread(
     found: Sequence[Input | UserError], base: RuleBase, options: OptionTable, workers: int
 ) -> Iterator[Outcome]:
+    from concurrent.futures.process import BrokenProcessPool
+
     pool = _pool(base, options, workers)
     waiting: list[tuple[Input | UserError, Future[Outcome] | None]] = []
     at = 0
@@ -173,6 +180,8 @@ def _spread(
 
 
 def _alone(one: Input, base: RuleBase, options: OptionTable) -> Outcome:
+    from concurrent.futures.process import BrokenProcessPool
+
     with _pool(base, options, 1) as pool:
         try:
             return pool.submit(_work, one).result()
@@ -186,6 +195,8 @@ def _alone(one: Input, base: RuleBase, options: OptionTable) -> Outcome:
 def _done(outcome: Outcome | None) -> Future[Outcome] | None:
     if outcome is None:
         return None
+    from concurrent.futures import Future
+
     future: Future[Outcome] = Future()
     future.set_result(outcome)
     return future

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate, compress, islice
 from typing import NamedTuple, TypeVar
 
-from vdoctor.sieve.needles import shape
+from vdoctor.sieve.needles import VARYING, shape
 
 _T = TypeVar("_T")
 
@@ -55,7 +55,7 @@ class Block:
                 begin = data.rfind(b"\n", end, hit) + 1 or end
                 end = data.find(b"\n", hit)
                 line = data[begin:end]
-            if shape(line) != self.shapes[at]:
+            if line.translate(None, VARYING) != self.shapes[at]:
                 # Another line holds the text as well, or this one only its shape.
                 line = self.lines[at]
             if at >= start:

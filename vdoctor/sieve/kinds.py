@@ -26,11 +26,6 @@ class Kind:
     serving: bool
     statistics: bool
 
-    def message(self, line: bytes) -> str | None:
-        """The message of a line of this kind; None when the line has another head after all."""
-        found = self.head.raw.match(line)
-        return line[found.end() :].decode("utf-8", "replace").rstrip("\r") if found else None
-
 
 class Kinds:
     """Knows the shapes seen so far. Each is judged once."""

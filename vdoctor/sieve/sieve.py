@@ -130,14 +130,10 @@ class Sieve:
         self._settle(view)
         kinds = self._known(view)
         start = 0
-
-        def note(at: int, kind: Kind, line: bytes, message: str) -> None:
-            self._periodic.note(view.number + at, kind, line, message)
-
         state: _State | None = None
         while start < view.count:
             if state != (now := self._state()):
-                state, wanted = now, Wanted(view, kinds, self._tests(view, kinds, now), note)
+                state, wanted = now, Wanted(view, kinds, self._tests(view, kinds, now), self._periodic.note)
             spot, end = wanted.next_run(start)
             self._leave(view, kinds, start, spot)
             if spot == end:

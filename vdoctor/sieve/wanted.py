@@ -27,7 +27,7 @@ Tests = dict[bytes, tuple[Test, ...] | None]
 class Wanted:
     """Finds the lines of a block that must be read, while what decides about them stays as it is.
 
-    `note` is told of every line of statistics that is left out: its place, its kind, its bytes and its message.
+    `note` is told of every line of statistics that is left out: its number, its kind, its bytes and its message.
     """
 
     def __init__(
@@ -45,36 +45,32 @@ class Wanted:
     def next_run(self, start: int) -> tuple[int, int]:
         """Place of the next such line from `start` on, and the place behind the last one that follows it without a gap."""
         view = self._view
-        if not self._shapes:
-            return view.count, view.count
-        for spot, line in self._candidates(start):
-            if self._means(spot, line):
-                end = spot + 1
-                # Only what needs no test: a line must not be judged before those in front of it were read.
-                while end < view.count and end - spot < _RUN and self._tests.get(view.shapes[end], ()) is None:
-                    end += 1
-                return spot, end
-        return view.count, view.count
+        spot = self._next(start) if self._shapes else view.count
+        end = spot
+        # Only what needs no test: a line must not be judged before those in front of it were read.
+        while end < view.count and end - spot < _RUN and (end == spot or self._tests.get(view.shapes[end], ()) is None):
+            end += 1
+        return spot, end
+
+    def _next(self, start: int) -> int:
+        """The place of the next line that must be read. One call, for it runs over all lines of statistics."""
+        view, note, first = self._view, self._note, self._view.number
+        shapes, kinds, tests_of = view.shapes, self._kinds, self._tests
+        for at, line in self._candidates(start):
+            text = shapes[at]
+            tests, kind = tests_of.get(text, ()), kinds[text]
+            if tests is None or kind is None or (found := kind.head.raw.match(line)) is None:
+                return at
+            message = line[found.end() :].decode("utf-8", "replace").rstrip("\r")
+            for literal, means in tests:
+                if literal in message and means(message):
+                    return at
+            if kind.statistics:
+                note(first + at, kind, line, message)
+        return view.count
 
     def _candidates(self, start: int) -> Iterator[tuple[int, bytes]]:
         view = self._view
         if self._only_statistics:
-            yield from view.holding(_STATISTICS, self._shapes, start)
-            return
-        for spot in view.places(self._shapes, start):
-            yield spot, view.lines[spot]
-
-    def _means(self, at: int, line: bytes) -> bool:
-        text = self._view.shapes[at]
-        tests, kind = self._tests.get(text, ()), self._kinds[text]
-        if tests is None or kind is None:
-            return True
-        message = kind.message(line)
-        if message is None:
-            return True
-        for literal, means in tests:
-            if literal in message and means(message):
-                return True
-        if kind.statistics:
-            self._note(at, kind, line, message)
-        return False
+            return view.holding(_STATISTICS, self._shapes, start)
+        return ((spot, view.lines[spot]) for spot in view.places(self._shapes, start))
