@@ -56,7 +56,7 @@ def test_recording_of_another_day_gives_totals_and_says_so(files: tuple[Path, Pa
     log, gpus = files
     gpus.write_text(gpu_log(day="03/05"))
     done = run([*VDOCTOR, "analyze", "--format", "json", "--gpu-log", str(gpus), str(log)], env=mark.env)
-    assert b"its times do not meet those of the log" in done.stderr
+    assert b"the times of --gpu-log do not meet those of the log" in done.stderr
     assert json.loads(done.stdout)["memory"]["gpus"][0]["used_peak"] == 19.0
 
 

@@ -21,10 +21,17 @@ from vdoctor.model import Line
 RECORDED = sorted(FIXTURES.glob("*/session-*"))
 
 
+def without_uuids(part: Any) -> Any:
+    """The ledger names each GPU by its UUID, which a bundle hides."""
+    if not isinstance(part, dict) or "gpus" not in part:
+        return part
+    return part | {"gpus": [{k: v for k, v in gpu.items() if k != "uuid"} for gpu in part["gpus"]]}
+
+
 def same(told: dict[str, Any], read: dict[str, Any]) -> None:
     """All that a report says, but for names that were hidden."""
     for key in ("verdict", "phase", "step", "timeline", "phases", "elapsed", "memory", "exit", "not_evaluated"):
-        assert read[key] == told[key], key
+        assert without_uuids(read[key]) == without_uuids(told[key]), key
     assert read["source"]["lines"] == told["source"]["lines"]
     keys = ("id", "rule", "severity", "confidence", "phase", "step", "symptoms")
     assert [[finding[key] for key in keys] for finding in read["findings"]] == [
@@ -43,7 +50,8 @@ def test_bundle_of_a_recorded_session_gives_the_same_report(cli: Cli, tmp_path: 
     told, read = (cli("analyze", path, "--format", "json").data for path in (session, packed))
     same(told, read)
     assert read["source"]["kind"] == "session"
-    assert read["findings"] == told["findings"]
+    hidden = [cli("analyze", path, "--format", "json", "--redact").data["findings"] for path in (session, packed)]
+    assert hidden[0] == hidden[1]
 
 
 def test_bundle_of_a_failed_session_gives_the_same_report(cli: Cli, tmp_path: Path) -> None:

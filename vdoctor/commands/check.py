@@ -17,7 +17,7 @@ from vdoctor.facts.launch import launch_facts
 from vdoctor.facts.packages import package_facts
 from vdoctor.facts.preflight import option_facts, variable_facts
 from vdoctor.launch import options as option_tables
-from vdoctor.launch.command import environment, parse
+from vdoctor.launch.command import parse, variables
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.probe import disks, files, finding, fit, gpus, host, libcuda, ports, suits, target, tools
 from vdoctor.live.probe import model as probe_model
@@ -61,7 +61,7 @@ def check(
     words = list(command[1:] if command[:1] == ("--",) else command)
     base, options = load_rules(rules), option_tables.load()
     launch = parse(words) if words else None
-    env = environment(launch, os.environ) if launch else dict(os.environ)
+    env = _environ(launch) if launch else dict(os.environ)
     seen = finding.look(_looks(launch, env, options), seconds=_SECONDS, slow=_say_slow)
     if launch is not None:
         _together(seen, launch, env, options)
@@ -71,6 +71,12 @@ def check(
     emit(render([report], form, lang, color=colored, verbose=verbose, width=width, redactor=redactor), output)
     tell_redaction(redactor, lang)
     return 1 if any(one.severity != "info" for one in report.findings) else 0
+
+
+def _environ(launch: Launch) -> dict[str, str]:
+    """Our environment with what the command sets and unsets."""
+    changed = variables(launch)
+    return {name: value for name, value in {**os.environ, **changed}.items() if value is not None}
 
 
 def _say_slow(names: Sequence[str]) -> None:

@@ -160,6 +160,8 @@ class Watcher:
             assert self.feed is not None
             self._sampler = Sampler(pid, self._interval, self.feed.now)
             self._sampler.start()
+        if pid and self._probes is None:
+            assert self.feed is not None
             self._probes = Probes(
                 pid,
                 self.feed.now,

@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
-from vdoctor.launch.command import print_text, words
+from vdoctor.launch.command import print_text, variables, words
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.secrets import hide
 from vdoctor.launch.values import address, value
@@ -192,7 +192,7 @@ class Driver:
     def _key(self, launch: Launch) -> str | None:
         given = value(launch, "--api-key", self._options, self._version)
         return (
-            given if isinstance(given, str) else dict(launch.env).get("VLLM_API_KEY") or self._env.get("VLLM_API_KEY")
+            given if isinstance(given, str) else variables(launch).get("VLLM_API_KEY") or self._env.get("VLLM_API_KEY")
         )
 
 
