@@ -13,7 +13,7 @@ from vdoctor.model import Change
 from vdoctor.rulebase.schema import FixSpec, Rule, RuleBase, Signal, When
 
 #: Raised whenever the data below changes its shape.
-FORMAT = 3
+FORMAT = 4
 
 
 def to_data(base: RuleBase) -> list[dict[str, Any]]:
