@@ -157,7 +157,8 @@ def race(runs: dict[str, list[str]], rounds: int, folder: Path) -> tuple[dict[st
 def run(command: list[str], out: Path) -> tuple[float, float]:
     """Processor seconds (user and system, children included) and MB of one run."""
     environ = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    environ["PYTHONPATH"] = str(ROOT)
+    # A cache of its own: other checkouts on this machine throw entries out of the common one.
+    environ |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(out.parent / "cache")}
     # Not /dev/null: grep stops at its first match there.
     with out.open("wb") as stdout:
         child = subprocess.Popen(command, stdout=stdout, stderr=subprocess.DEVNULL, env=environ)

@@ -19,6 +19,7 @@ import platformdirs
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
+from vdoctor.intake.patterns import remember, required_literals
 from vdoctor.rulebase.index import FORMAT, from_data, to_data
 from vdoctor.rulebase.schema import RuleBase
 
@@ -104,7 +105,10 @@ def _read(path: Path) -> RuleBase | None:
         # Tens of thousands of objects that stay: looking for garbage among them doubles the time.
         gc.disable()
         data = json.loads(path.read_bytes())
-        return from_data(data["rules"]) if data["format"] == FORMAT else None
+        if data["format"] != FORMAT:
+            return None
+        remember(data["literals"])
+        return from_data(data["rules"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     finally:
@@ -121,8 +125,18 @@ def _keep(folder: Path, base: RuleBase) -> None:
         _write(path, base)
 
 
+def _literals() -> dict[str, list[str]]:
+    """The literals of vdoctor's own patterns: to parse these on each run takes longer than to read a ticket."""
+    from vdoctor.facts import log, ticket
+    from vdoctor.startup.markers import MARKERS
+
+    own = (*(marker.pattern for marker in MARKERS), *log.patterns(), *ticket.patterns())
+    return {pattern: sorted(required_literals(pattern)) for pattern in own}
+
+
 def _write(path: Path, base: RuleBase) -> None:
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
-    text = json.dumps({"format": FORMAT, "rules": to_data(base)}, ensure_ascii=False, separators=(",", ":"))
+    data = {"format": FORMAT, "literals": _literals(), "rules": to_data(base)}
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)

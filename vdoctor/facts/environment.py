@@ -58,7 +58,7 @@ def _system(label: str) -> Spot:
     return Spot(pattern, {"a": ("os.name", str)})
 
 
-_SPOTS: tuple[Spot, ...] = (
+SPOTS: tuple[Spot, ...] = (
     Spot(
         rf"{_LEAD}(?:vLLM|VLLM|vllm) [Vv]ersion[\s:*`|]{{1,40}}v?(?P<a>{_RELEASE})",
         {"a": ("vllm.version", _own_release)},
@@ -92,7 +92,7 @@ _SPOTS: tuple[Spot, ...] = (
 
 @functools.cache
 def _spots() -> SpotSet:
-    return SpotSet(_SPOTS)
+    return SpotSet(SPOTS)
 
 
 class EnvironmentFacts:

@@ -22,7 +22,7 @@ def _kib_to_gib(text: str) -> float:
     return round(int(text) / 2**20, 2)
 
 
-_SPOTS: tuple[Spot, ...] = (
+SPOTS: tuple[Spot, ...] = (
     Spot(r"^\s{0,8}MemTotal:\s{1,40}(?P<a>\d{1,15}) kB", {"a": ("host.total_gib", _kib_to_gib)}),
     Spot(r"^\s{0,8}MemAvailable:\s{1,40}(?P<a>\d{1,15}) kB", {"a": ("host.free_gib", _kib_to_gib)}),
     Spot(
@@ -41,7 +41,7 @@ _SPOTS: tuple[Spot, ...] = (
 
 @functools.cache
 def _spots() -> SpotSet:
-    return SpotSet(_SPOTS)
+    return SpotSet(SPOTS)
 
 
 class SystemFacts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from vdoctor.facts import environment, system
 from vdoctor.facts.environment import EnvironmentFacts
 from vdoctor.facts.nvidia_smi import NvidiaSmiFacts
 from vdoctor.facts.snippets import SnippetFacts
@@ -12,6 +13,11 @@ from vdoctor.model import Event, Fact, Facts
 
 #: What people and tools write has shorter lines; a longer one is data.
 _LONGEST = 2000
+
+
+def patterns() -> list[str]:
+    """All patterns of tables whose literals must be worked out."""
+    return [spot.pattern for spot in (*environment.SPOTS, *system.SPOTS) if not spot.literals]
 
 
 class _Reader(Protocol):

@@ -6,11 +6,10 @@ looks for all literals at once and only patterns whose literal is there are trie
 
 from __future__ import annotations
 
-import functools
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 # The parser of regular expressions moved in 3.11; its tree has no public interface and no stubs.
@@ -24,7 +23,15 @@ MIN_LITERAL = 4
 _GROUPS = (sre_constants.SUBPATTERN, getattr(sre_constants, "ATOMIC_GROUP", None))
 
 
-@functools.cache
+#: Literals that were worked out before, by pattern.
+_known: dict[str, frozenset[str]] = {}
+
+
+def remember(known: Mapping[str, Iterable[str]]) -> None:
+    """Take over what was worked out in another run: to parse a pattern takes longer than to use it."""
+    _known.update((pattern, frozenset(literals)) for pattern, literals in known.items())
+
+
 def required_literals(pattern: str) -> frozenset[str]:
     """Literals of which at least one is in every match; empty when there is no such set.
 
@@ -33,10 +40,11 @@ def required_literals(pattern: str) -> frozenset[str]:
     >>> sorted(required_literals("alpha|beta"))
     ['alpha', 'beta']
     """
-    tree = sre_parse.parse(pattern)
-    if tree.state.flags & re.IGNORECASE:
-        return frozenset()
-    return frozenset(_best(_candidates(tree)))
+    if (found := _known.get(pattern)) is None:
+        tree = sre_parse.parse(pattern)
+        found = frozenset() if tree.state.flags & re.IGNORECASE else frozenset(_best(_candidates(tree)))
+        _known[pattern] = found
+    return found
 
 
 #: What every match holds: literals, and alternatives of which at least one holds as a whole.

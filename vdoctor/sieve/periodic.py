@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from typing import NamedTuple
 
 from vdoctor.diagnose import Examination
 from vdoctor.facts.progress import Load, load
@@ -16,13 +15,8 @@ KEPT = 720
 _IDLE: Load = (None, None)
 
 
-class _Note(NamedTuple):
-    """A line by its number."""
-
-    number: int
-    kind: Kind
-    line: bytes
-    message: str
+#: A line: its number, its kind, its bytes, its message. A plain tuple: there is one for each line of statistics.
+_Note = tuple[int, Kind, bytes, str]
 
 
 class Periodic:
@@ -42,7 +36,7 @@ class Periodic:
 
     def note(self, number: int, kind: Kind, line: bytes, message: str) -> None:
         """A line that is left out."""
-        note = _Note(number, kind, line, message)
+        note = (number, kind, line, message)
         engine = message[:11] if message.startswith("Engine ") else ""
         kept = self._kept.get(engine)
         if kept is None:
@@ -58,11 +52,12 @@ class Periodic:
         """What was left out, to those who read nothing else of such a line; lines in `read` are read as a whole."""
         if not self._kept:
             return
-        notes = {note.number: note for kept in self._kept.values() for note in kept}
+        notes = {note[0]: note for kept in self._kept.values() for note in kept}
+        changed = self._changed[0] if self._changed is not None else None
         if self._changed is not None and self._load != _IDLE:
-            notes[self._changed.number] = self._changed
+            notes[self._changed[0]] = self._changed
         for number in sorted(notes):
-            if self._changed is not None and number == self._changed.number:
+            if number == changed:
                 # Lines in between may be forgotten.
                 self._progress.interrupt()
             if number not in read:
@@ -71,9 +66,8 @@ class Periodic:
         self._changed = None
 
     def _event(self, note: _Note) -> Event:
-        stamp = note.kind.head.stamp(note.line)
+        number, kind, line, message = note
+        stamp = kind.head.stamp(line)
         if stamp is not None:
-            time = self._reader.time_of(stamp)
-            return Event(note.number, "record", note.message, note.message, time=time)
-        text = note.line.decode("utf-8", "replace").rstrip("\r")
-        return self._reader.read([Line(note.number, text)])[0]
+            return Event(number, "record", message, message, time=self._reader.time_of(stamp))
+        return self._reader.read([Line(number, line.decode("utf-8", "replace").rstrip("\r"))])[0]
