@@ -27,6 +27,7 @@ COMMANDS = {
     "rules lint": set(),
     "rules new": set(),
     "rules test": set(),
+    "fleet": {"--output", "--form", "--scheduler", "--workers", "--part", "--storage", "--rules", "--lang"},
     "demo": {"--lang", "--speed", "--no-color"},
 }  # fmt: skip
 #: The steps that the first release has; more may come, none goes.

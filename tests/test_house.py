@@ -33,7 +33,20 @@ ORDER: tuple[tuple[str, ...], ...] = (
 MAX_MODULE, MAX_FUNCTION = 330, 60
 PRINTING = ("commands", "cli", "demo")
 #: Rooms without an edge: no files, no clock, no environment, no processes. What they need is passed in.
-PURE = ("model", "errors", "intake", "launch", "startup", "facts", "rulebase", "diagnose", "sieve", "proof", "budget", "report")
+PURE = (
+    "model",
+    "errors",
+    "intake",
+    "launch",
+    "startup",
+    "facts",
+    "rulebase",
+    "diagnose",
+    "sieve",
+    "proof",
+    "budget",
+    "report",
+)
 EDGES_IN_PURE_ROOMS = ("intake/files.py", "intake/archives.py", "intake/inputs.py")
 IMPURE = (
     "os",

@@ -69,7 +69,9 @@ def of_module(name: str) -> Iterator[Searched]:
         for pattern in (one for item in found for one in (item if isinstance(item, tuple) else (item,))):
             if isinstance(pattern, re.Pattern) and isinstance(pattern.pattern, str):
                 searched = re.search(rf"\b{variable}\b\.(?:search|sub|split|findall|finditer)", source)
-                only_match = variable in MATCHED or (not searched and re.search(rf"\b{variable}\b\.(?:full)?match", source))
+                only_match = variable in MATCHED or (
+                    not searched and re.search(rf"\b{variable}\b\.(?:full)?match", source)
+                )
                 use = pattern.match if only_match else pattern.search
                 yield Searched(f"{name}.{variable}", pattern.pattern, pattern.flags, use)
 

@@ -138,7 +138,9 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
 @click.option(
     "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder for the part files."
 )
-@click.option("--form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
+@click.option(
+    "--form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True, help="Form of the results."
+)
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler [default: a local cluster].")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes of the local cluster [default: cores].")
 @click.option("--part", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Logs in one part.")
