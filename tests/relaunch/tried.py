@@ -8,7 +8,7 @@ import sys
 import time
 
 from tests.relaunch.rule import BEFORE, RULES
-from vdoctor.diagnose import Examination, diagnose
+from vdoctor.diagnose import Examination
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse
@@ -23,7 +23,9 @@ def main(script: str, timeout: str) -> None:
     options = option_tables.load()
     splitter = LineSplitter()
     lines = [*splitter.feed(BEFORE.encode()), *splitter.close()]
-    before = diagnose(lines, RULES, options, Source("live", "child"))
+    first = Examination(RULES, options)
+    first.feed(lines)
+    before = first.report(Source("live", "child"))
     failure = before.findings[0]
     launch = parse(["TRIAL=yes", "sh", "-c", script])
     begun = time.monotonic()
