@@ -28,15 +28,11 @@ COMMANDS = {
     "rules lint": set(),
     "rules new": set(),
     "rules test": set(),
-<<<<<<< HEAD
     "confirm": {"--confirm", "--max-trials", "--trial-timeout", "--budget", "--dry-run", "--measure", "--format", "--lang", "--rules"},
     "fleet": {"--output", "--scheduler", "--workers", "--part", "--rules", "--lang"},
     "compare": {"--format", "--output", "--lang", "--rules"},
     "check": {"--format", "--output", "--lang", "--rules", "--no-color", "-v"},
     "estimate": {"--format", "--output", "--lang", "--gpu-memory", "--vllm-version", "--platform", "--max-model-len"},
-=======
-    "fleet": {"--output", "--form", "--scheduler", "--workers", "--part", "--storage", "--rules", "--lang"},
->>>>>>> speed
     "demo": {"--lang", "--speed", "--no-color"},
 }  # fmt: skip
 #: The steps that the first release has; more may come, none goes.
