@@ -34,9 +34,6 @@ _READY = re.compile(
     rb"Application startup complete|Uvicorn running on|HTTP/1\.|throughput: |Received request|Added request"
 )
 
-pytestmark = pytest.mark.xfail(reason="not settled since the branches met", strict=False)
-
-
 _CORE = "(EngineCore_DP0 pid=10714) ERROR 12-01 00:00:05 [core.py:9] "
 #: What ends a server that serves, in the words of vLLM and CUDA.
 DEATHS = tuple(

@@ -114,6 +114,7 @@ class Examination:
     def glance(self, event: Event) -> None:
         """A line of statistics that a sieve leaves out: only what follows the load over time is told of it."""
         self._progress.feed(event)
+        self._watched.glance(event)
 
     def _take(self, event: Event) -> None:
         self.timeline.feed(event)

@@ -44,6 +44,8 @@ _DIED = re.compile(
     r"(?:[Ww]orker(?: proc)?|Engine core proc(?:ess)?|Process) (?P<who>\S{1,80})(?: pid \d+| \(PID: \d+\))?"
     r" died(?: unexpectedly)?(?:,| \(| with)? ?(?:exit code:? (?P<code>-?\d{1,3}))?"
 )
+#: What of a log matters to this module, besides who wrote a line.
+PATTERNS = (_DIED.pattern,)
 
 
 class DeathFacts:

@@ -39,7 +39,7 @@ def _not_cached(text: str) -> str:
 
 # Anchored: the line is long, and a search from every place in it would be slow.
 _CONFIG = r"^.{0,120}?LLM engine \(v[^)]{1,80}\) with config: "
-_NUMBER = r"-?\d+(?:\.\d+)?"
+_NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
 
 _SPOTS: tuple[Spot, ...] = (
     Spot(r"vLLM API server version (?P<a>\d+\.\d[\w.+\-]*)", {"a": ("vllm.version", str)}),
@@ -82,7 +82,7 @@ _SPOTS: tuple[Spot, ...] = (
     Spot(r"(?:GPU|CPU|XPU|TPU|HPU) KV cache size: (?P<a>[\d,]+) tokens", {"a": ("kv.tokens", _int)}),
     Spot(rf"Graph capturing finished in \d+ secs, took (?P<a>{_NUMBER}) GiB", {"a": ("mem.graph_gib", float)}),
     Spot(
-        rf"Free memory on device[^(]*\((?P<a>{_NUMBER})/(?P<b>{_NUMBER}) GiB\) on startup",
+        rf"Free memory on device[^(]{{0,40}}\((?P<a>{_NUMBER})/(?P<b>{_NUMBER}) GiB\) on startup",
         {"a": ("gpu.free_gib", float), "b": ("gpu.total_gib", float)},
     ),
     Spot(

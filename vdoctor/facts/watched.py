@@ -41,6 +41,10 @@ class WatchedFacts:
         if ready:
             self._readiness.say(self.arrived)
 
+    def glance(self, event: Event) -> None:
+        """A line of statistics of a server that serves, of which nothing else is read."""
+        self._jitter.feed_event(event)
+
     def feed(self, sample: Sample, *, orderly: bool) -> None:
         """`orderly`: the server shuts down on purpose."""
         self._deaths.feed(sample, orderly, self._error_at)

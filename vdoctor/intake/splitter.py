@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 
+from vdoctor.intake.wide import WideDecoder
 from vdoctor.model import Line
 
 #: A longer line is cut here: vLLM's own longest records (engine config) stay under 16 KiB, and a
@@ -22,7 +23,7 @@ class LineSplitter:
     def __init__(self) -> None:
         self._head: bytes | None = b""
         self._encoding = ""
-        self._decoder: codecs.IncrementalDecoder | None = None
+        self._decoder: codecs.IncrementalDecoder | WideDecoder | None = None
         self._parts: list[str] = []
         self._length = 0
         self._no = 1
@@ -97,7 +98,8 @@ class LineSplitter:
             elif head[0:4:2] == b"\0\0" and head[1]:
                 encoding = "utf-16-be"
         self._encoding = encoding
-        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
+        wide = encoding != "utf-8"
+        self._decoder = WideDecoder(encoding) if wide else codecs.getincrementaldecoder(encoding)("replace")
         return head
 
     def _split(self, text: str, arrived: float | None) -> list[Line]:

@@ -11,7 +11,7 @@ from vdoctor.model import Event, Stack
 
 #: A vLLM process has hundreds of threads that wait in a pool and say nothing; a runaway recursion has endless frames.
 MAX_THREADS, MAX_FRAMES = 64, 80
-_KERNEL_FRAME = re.compile(r"\[<[^>]*>\] ([\w.]+)\+")
+_KERNEL_FRAME = re.compile(r"\[<[^<>]{0,40}>\] ([\w.]{1,200})\+")
 #: The system calls in which a start-up waits, by machine (arch/x86/entry/syscalls/syscall_64.tbl, asm-generic/unistd.h).
 _CALLS: Mapping[str, Mapping[int, str]] = {
     "x86_64": {
@@ -111,6 +111,8 @@ def from_kernel(
 _FATAL = re.compile(r"^Fatal Python error: (.{1,120})")
 _THREAD = re.compile(r"^(Current t|T)hread (0x[0-9a-f]+)(?: \[[^\]]{0,40}\])? \(most recent call first\):")
 _FRAME = re.compile(r'^\s*File "(.{1,400}?)", line (\d{1,8}) in (.{1,200})$')
+#: What begins a dump; no other line matters before.
+PATTERNS = (_FATAL.pattern, _THREAD.pattern)
 
 
 #: process id, process, thread, frames as printed

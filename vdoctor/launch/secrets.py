@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 HIDDEN = "***"
 _FLAGS = ("--api-key", "--hf-token")
-_NAME = re.compile(r"[A-Za-z_]*(?:TOKEN|API_KEY|SECRET|PASSWORD)[A-Za-z_]*=.")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SECRETS = ("TOKEN", "API_KEY", "SECRET", "PASSWORD")
 
 
 def hide(words: Sequence[str]) -> list[str]:
@@ -15,9 +16,10 @@ def hide(words: Sequence[str]) -> list[str]:
     shown: list[str] = []
     secret = False
     for word in words:
-        name, equal, _ = word.partition("=")
+        name, equal, value = word.partition("=")
         flag = name.replace("_", "-")
-        if _NAME.match(word) or (equal and flag in _FLAGS):
+        variable = value and _NAME.fullmatch(name) and any(part in name for part in _SECRETS)
+        if variable or (equal and flag in _FLAGS):
             shown.append(f"{name}={HIDDEN}")
         else:
             # --api-key takes several keys.

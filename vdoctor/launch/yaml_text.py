@@ -15,8 +15,9 @@ from typing import Literal
 
 from vdoctor.launch.shell import commands, splice
 
-_KEY = re.compile(r"(?P<indent>\s*(?:-\s+)?)(?P<key>[\w.\-]+)\s*:(?:\s+(?P<rest>.*?))?\s*$")
-_ITEM = re.compile(r"(?P<indent>\s*)-(?:\s+(?P<rest>.*?))?\s*$")
+# Matched against lines without blanks at their end.
+_KEY = re.compile(r"(?P<indent>\s*(?:-\s+)?)(?P<key>[\w.\-]+)\s*:(?:\s+(?P<rest>\S.*))?$")
+_ITEM = re.compile(r"(?P<indent>\s*)-(?:\s+(?P<rest>\S.*))?$")
 _BLOCK = re.compile(r"[|>][+-]?\d?\s*(?:#.*)?$")
 _FLOW = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s,\[\]"'][^,\[\]]*""")
 # A plain scalar that YAML would read as something else, or that begins with one of its signs.
@@ -42,7 +43,7 @@ def keys(lines: Sequence[str]) -> list[tuple[int, int, str, str]]:
     """(line, column, key, rest) of every key; columns of keys behind a dash are those of the key itself."""
     found = []
     for at, line in enumerate(lines):
-        match = _KEY.match(line.rstrip("\r\n"))
+        match = _KEY.match(line.rstrip())
         if match is not None:
             found.append((at, len(match["indent"]), match["key"], uncommented(match["rest"] or "")))
     return found
@@ -50,7 +51,7 @@ def keys(lines: Sequence[str]) -> list[tuple[int, int, str, str]]:
 
 def node(lines: Sequence[str], at: int) -> Node | None:
     """The list of words at the key in line `at`; None when it is none that can be read."""
-    match = _KEY.match(lines[at].rstrip("\r\n"))
+    match = _KEY.match(lines[at].rstrip())
     if match is None:
         return None
     indent, key, rest = len(match["indent"]), match["key"], uncommented(match["rest"] or "")
@@ -166,7 +167,7 @@ def _items(lines: Sequence[str], at: int, indent: int) -> tuple[list[tuple[str, 
         if not text.strip() or text.lstrip().startswith("#"):
             number += 1
             continue
-        match = _ITEM.match(text)
+        match = _ITEM.match(text.rstrip())
         if match is None or len(match["indent"]) < max(indent - 2, 0) or column not in (-1, len(match["indent"])):
             break
         if column == -1 and len(match["indent"]) < indent and not lines[at].lstrip().startswith("- "):
@@ -243,7 +244,7 @@ def _new_text(old: Sequence[str], of: Node, words: Sequence[str]) -> list[str] |
         if len(tokens) != 1:
             return None
         return [old[0], *splice(text, tokens[0], words).splitlines(keepends=True)]
-    match = _KEY.match(old[0].rstrip("\r\n"))
+    match = _KEY.match(old[0].rstrip())
     assert match is not None
     rest = uncommented(match["rest"] or "")
     quote, inner = _inner(rest)

@@ -10,27 +10,27 @@ from vdoctor.intake.files import check_text
 from vdoctor.intake.gpu_log import Row
 from vdoctor.intake.inputs import Input
 from vdoctor.intake.origin import HEAD, host_of
-from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Fact, Report, Source
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.sieve.sieve import Sieve
 from vdoctor.startup.recording import play
 
 
 def examine_input(one: Input, rules: RuleBase, options: OptionTable, rows: Sequence[Row] = ()) -> Report:
     """The report on one saved log, with the rows of nvidia-smi beside it. Raises UserError when it cannot be read."""
     examination = Examination(rules, options)
-    splitter = LineSplitter()
+    sieve = Sieve(examination)
     head = b""
     for chunk in check_text(one.name, one.chunks()):
         head = head or chunk[:HEAD]
-        examination.feed(splitter.feed(chunk))
-    examination.feed(splitter.close())
+        for lines in sieve.feed(chunk):
+            examination.feed(lines)
+    for lines in sieve.close():
+        examination.feed(lines)
     if rows and not play(rows, examination.timeline, examination.ledger):
         one.notices.append("the times of --gpu-log do not meet those of the log: only totals and peaks are told")
-    report = examination.report(
-        Source("stdin" if one.name == "-" else "file", one.name, splitter.lines, splitter.bytes)
-    )
+    report = examination.report(Source("stdin" if one.name == "-" else "file", one.name, sieve.lines, sieve.bytes))
     host = host_of(head)
     if host is None or "host.name" in report.facts:
         return report

@@ -14,7 +14,8 @@ from typing import Literal
 
 from ahocorasick_rs import BytesAhoCorasick, MatchKind
 
-from vdoctor.facts import log
+from vdoctor.facts import death, log
+from vdoctor.intake import stacks
 from vdoctor.intake.patterns import Need, needs, required_literals
 from vdoctor.rulebase.match import Matcher
 from vdoctor.startup import outcome, timeline
@@ -97,7 +98,7 @@ class Needles:
             add(Check(kind, marker.pattern), required_literals(marker.pattern))
         for pattern in log.patterns():
             add(Check("fact", pattern), required_literals(pattern))
-        for pattern in (*outcome.PATTERNS, *timeline.PATTERNS):
+        for pattern in (*outcome.PATTERNS, *timeline.PATTERNS, *death.PATTERNS, *stacks.PATTERNS):
             add(Check("end", pattern), required_literals(pattern))
         add(Check("statistics"), ("Avg prompt throughput: ",))
         add(Check("form"), _FORMS)
