@@ -43,8 +43,9 @@ def test_a_choice_that_the_release_does_not_have() -> None:
     assert "bfloat16" in str(found["args.choices"])
 
 
-def test_without_a_version_no_option_is_called_unknown() -> None:
-    assert facts("vllm serve m --swap-space 4 --enable-metrics", None) == {}
+def test_without_a_version_only_what_no_release_has_is_called_unknown() -> None:
+    assert facts("vllm serve m --swap-space 4 --async-scheduling", None) == {}
+    assert facts("vllm serve m --swap-space 4 --enable-metrics", None) == {"args.unknown": "--enable-metrics"}
 
 
 def test_a_variable_that_no_release_reads() -> None:

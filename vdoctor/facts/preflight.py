@@ -21,7 +21,10 @@ _SHARE = "--gpu-memory-utilization"
 
 
 def option_facts(launch: Launch, options: OptionTable, version: str | None) -> dict[str, Fact]:
-    """`args.unknown`, `args.bad` with `args.value` and `args.choices`: the first fault of each kind, in the order of the command."""
+    """`args.unknown`, `args.bad` with `args.value` and `args.choices`: the first fault of each kind, in the order of the command.
+
+    Without a version only what no known release has is unknown.
+    """
     # Asked and found in order, unless something below says otherwise.
     facts = {name: Fact(False, "argv") for name in ("launch.eager", "args.not_a_number", "args.not_a_share")}
     unknown: list[str] = []
@@ -33,7 +36,7 @@ def option_facts(launch: Launch, options: OptionTable, version: str | None) -> d
             unknown.append(flag)
         elif option is not None and value is not None and "args.bad" not in facts:
             facts |= _value_facts(option, value)
-    if unknown and version is not None:
+    if unknown:
         facts["args.unknown"] = Fact(" ".join(unknown), "argv")
     return facts
 
