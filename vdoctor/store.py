@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from importlib import resources
 from pathlib import Path
-
-import platformdirs
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
@@ -28,7 +24,7 @@ _INDEX = "index.json"
 
 def shipped_rules() -> Path:
     """The folder of the shipped rules: inside the installed package, or beside it in a checkout."""
-    package = Path(str(resources.files("vdoctor")))
+    package = Path(__file__).parent
     inside = package / "_rules"
     return inside if inside.is_dir() else package.parent / "rules"
 
@@ -92,6 +88,11 @@ def _cached(folder: Path) -> RuleBase | None:
 
 def _cache_file(folder: Path) -> Path:
     """Named after what the rule files look like from outside: any edit gives another name."""
+    # Only a checkout needs them: a wheel brings its index.
+    import hashlib
+
+    import platformdirs
+
     mark = hashlib.sha256(f"{__version__} {FORMAT} {folder}".encode())
     for path in _paths(folder):
         info = path.stat()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from vdoctor.startup.jitter import Jitter, evaluate
+from vdoctor.startup.jitter import Jitter
+from vdoctor.startup.series import evaluate
 from vdoctor.startup.stats import Stats
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Iterator, Sequence
 
@@ -18,9 +17,11 @@ def words_diff(before: Sequence[str], after: Sequence[str]) -> list[tuple[str, s
 
     An option stays beside its value: `-` `--max-model-len 65536`, `+` `--max-model-len 29952`.
     """
+    from difflib import SequenceMatcher
+
     old, new = _pairs(before), _pairs(after)
     rows: list[tuple[str, str]] = []
-    for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+    for tag, a1, a2, b1, b2 in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             rows += [("-", shlex.join(pair)) for pair in old[a1:a2]]
             rows += [("+", shlex.join(pair)) for pair in new[b1:b2]]

@@ -19,7 +19,7 @@ BLOCK = 1 << 20
 #: The first and the last part of a log are always read line by line.
 HEAD, TAIL = 16 << 10, 16 << 10
 #: So often the last lines of all kinds are read though nothing happened; so often at least the clock of the log is told.
-_BEAT, _TICK = 64 << 20, 8 << 20
+_BEAT, _TICK = 1 << 30, 8 << 20
 _STEP = 16 << 10
 #: After so many blocks in which no unknown process served, only every so-manieth is looked at. Servers announce themselves:
 #: one that begins without a word, 16 MB into a log, is noticed up to 8 MB late.
