@@ -35,6 +35,14 @@ class Head:
         found = _STAMP.search(line, 0, _LONGEST) if self.clock == "own" else None
         return found[0].decode() if found else None
 
+    def end(self, line: bytes, likely: int) -> int | None:
+        """Where the message of a line begins; None when it has another head. `likely`: where that of the last line began."""
+        # The same as the search finds, for a fifth of its time: the fixed bytes are those of the shape, the last one included.
+        if likely and line[likely - 1 : likely] not in VARYING and line[:likely].translate(None, VARYING) == self.shape:
+            return likely
+        found = self.raw.match(line)
+        return found.end() if found else None
+
     @property
     def is_access(self) -> bool:
         """A line of uvicorn: no traceback of others is touched by it."""

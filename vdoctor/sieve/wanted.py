@@ -56,12 +56,13 @@ class Wanted:
         """The place of the next line that must be read. One call, for it runs over all lines of statistics."""
         view, note, first = self._view, self._note, self._view.number
         shapes, kinds, tests_of = view.shapes, self._kinds, self._tests
+        end: int | None = 0
         for at, line in self._candidates(start):
             text = shapes[at]
             tests, kind = tests_of.get(text, ()), kinds[text]
-            if tests is None or kind is None or (found := kind.head.raw.match(line)) is None:
+            if tests is None or kind is None or (end := kind.head.end(line, end or 0)) is None:
                 return at
-            message = line[found.end() :].decode("utf-8", "replace").rstrip("\r")
+            message = line[end:].decode("utf-8", "replace").rstrip("\r")
             for literal, means in tests:
                 if literal in message and means(message):
                     return at
