@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 # The parser of regular expressions moved in 3.11; its tree has no public interface and no stubs.
@@ -142,12 +142,14 @@ class PatternSet:
         self._owners = list(owners.values())
         self._automaton = AhoCorasick(list(owners), matchkind=MatchKind.Standard)
 
-    def hits(self, text: str) -> list[tuple[int, re.Match[str]]]:
-        """(index, match) of every pattern found in `text`, in the order of the list."""
+    def hits(self, text: str, skip: Callable[[int], bool] | None = None) -> list[tuple[int, re.Match[str]]]:
+        """(index, match) of every pattern found in `text`, in the order of the list; those that `skip` names are not tried."""
         spots = self._automaton.find_matches_as_indexes(text, overlapping=True)
         if not spots:
             return []
         indexes = sorted({index for spot in spots for index in self._owners[spot[0]]})
+        if skip is not None:
+            indexes = [index for index in indexes if not skip(index)]
         found = [(index, self._pattern(index).search(text)) for index in indexes]
         return [(index, match) for index, match in found if match]
 

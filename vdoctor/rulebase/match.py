@@ -84,9 +84,19 @@ class Matcher:
         """Try all signals on the next event; `place` is asked only when one may match."""
         if self._patterns is None or event.bar is not None:
             return
-        for index, found in self._patterns.hits(event.text):
+        known: list[Place] = []
+
+        def here_once() -> Place:
+            if not known:
+                known.append(place())
+            return known[0]
+
+        def is_full(index: int) -> bool:
+            return self._counts.get(index, 0) >= _KEEP and self.saturated(index, here_once().start)
+
+        for index, found in self._patterns.hits(event.text, is_full):
             rule, signal = self._entries[index]
-            here = place()
+            here = here_once()
             if not _fits(rule, signal, event, here):
                 continue
             if here.start > self._start:
@@ -106,10 +116,16 @@ def _fits(rule: Rule, signal: Signal, event: Event, here: Place) -> bool:
         return False
     if signal.stack or signal.not_stack:
         stack = "\n".join(here.frames())
+        if not stack:
+            return not signal.stack and _in_phase(rule, signal, here)
         if signal.stack and not re.search(signal.stack, stack):
             return False
         if signal.not_stack and re.search(signal.not_stack, stack):
             return False
+    return _in_phase(rule, signal, here)
+
+
+def _in_phase(rule: Rule, signal: Signal, here: Place) -> bool:
     phases = signal.phases or rule.phases
     if not phases or here.step is None or (signal.phase and not here.sure):
         return True

@@ -37,6 +37,10 @@ class Kinds:
         self._kinds: dict[tuple[Head, tuple[Check, ...]], Kind | None] = {}
         self._shapes: dict[bytes, Kind | None] = {}
 
+    def __contains__(self, shape: bytes) -> bool:
+        """The shape was judged already."""
+        return shape in self._shapes
+
     def of(self, shape: bytes, view: Block) -> Kind | None:
         """The kind of a shape, of which `view` holds a line; None when its lines must all be read."""
         if shape in self._shapes:

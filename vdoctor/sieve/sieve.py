@@ -24,6 +24,8 @@ _STEP = 16 << 10
 #: After so many blocks in which no unknown process served, only every so-manieth is looked at. Servers announce themselves:
 #: one that begins without a word, 16 MB into a log, is noticed up to 8 MB late.
 _CALM, _RARELY = 16, 8
+#: So few new shapes are always judged: a server has some hundred of them.
+_STRANGE = 500
 
 
 class _State(NamedTuple):
@@ -154,6 +156,10 @@ class Sieve:
         if self._kinds is None:
             self._kinds = Kinds(Needles(self._matcher))
         known = self._kinds
+        strange = sum(text not in known for text in view.distinct)
+        if strange > _STRANGE and strange * 3 > view.count:
+            # Lines that never come twice: to judge one takes longer than to read it.
+            return {text: known.of(text, view) if text in known else None for text in view.distinct}
         return {text: known.of(text, view) for text in view.distinct}
 
     def _state(self) -> _State:
