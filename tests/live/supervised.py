@@ -81,10 +81,15 @@ class Observer:
 
 
 class EarlySignal(dict[str, str]):
-    """An environment whose reading sends this process a signal: the earliest moment at which one can come."""
+    """An environment whose reading sends this process signals: the earliest moment at which one can come."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(os.environ)
+        self._names = names
 
     def keys(self) -> Any:
-        os.kill(os.getpid(), signal.SIGTERM)
+        for name in self._names:
+            os.kill(os.getpid(), signal.Signals[name])
         return super().keys()
 
     def __iter__(self) -> Iterator[str]:
@@ -94,7 +99,7 @@ class EarlySignal(dict[str, str]):
 def supervise(options: dict[str, Any], argv: list[str]) -> dict[str, Any]:
     """One command to its end: what the observer saw and how it ended."""
     observer = Observer(options)
-    env = EarlySignal(os.environ) if options.get("early_signal") else os.environ
+    env = EarlySignal(options["early"]) if options.get("early") else os.environ
     supervisor = Supervisor(quiet=options.get("quiet", False), stop_grace=0.3)
     try:
         end = supervisor.run(observer, argv, env, tick=0.02)
