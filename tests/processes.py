@@ -21,6 +21,8 @@ import psutil
 
 ROOT = Path(__file__).parent.parent
 VDOCTOR = (sys.executable, "-m", "vdoctor")
+#: The same, for stalls that a test need not wait 10 s for.
+IMPATIENT = (sys.executable, str(ROOT / "tests" / "impatient.py"))
 #: A deadline for things that take a fraction of a second: reached only when something hangs.
 DEADLINE = 60.0
 _MARK = "VDOCTOR_TEST_MARK"

@@ -17,6 +17,7 @@ from typing import Any
 
 from vdoctor.live.child import CannotStart
 from vdoctor.live.supervise import Supervisor
+from vdoctor.model import Exit
 
 _KEPT = 1 << 20
 
@@ -34,6 +35,7 @@ class Observer:
         self._last = 0.0
         self._in_order = True
         self._lost = self._left = self._interrupts = 0
+        self._died: int | None = None
 
     def started(self, pid: int) -> None:
         self._pid = pid
@@ -49,6 +51,9 @@ class Observer:
 
     def lost(self, length: int) -> None:
         self._lost += length
+
+    def died(self, end: Exit) -> None:
+        self._died = end.status
 
     def left(self, number: int) -> None:
         self._left = number
@@ -76,6 +81,7 @@ class Observer:
             "in_order": self._in_order,
             "lost": self._lost,
             "left": self._left,
+            "died": self._died,
             "interrupts": self._interrupts,
         }
 

@@ -132,6 +132,55 @@ def test_daemon_is_ended_and_the_user_is_told_how_to_watch_one(mark: Mark) -> No
     assert mark.left() == []
 
 
+#: A process that SIGTERM does not end outlives a command that fails.
+STRAGGLER = """
+python3 -c 'import os, signal, time
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("deaf", flush=True)
+    time.sleep(600)'
+sleep 1.5
+echo "(EngineCore_DP0 pid=12) ERROR 12-01 00:00:05 [core.py:2] ValueError: No available memory for the cache blocks. Try increasing gpu_memory_utilization when initializing the engine."
+exit 1
+"""
+
+
+def test_diagnosis_comes_before_stragglers_are_ended_and_once(mark: Mark, tmp_path: Path) -> None:
+    told = tmp_path / "events"
+    command = [*VDOCTOR, "watch", "--session", str(tmp_path / "s"), "--events", str(told), "--", "sh", "-c", STRAGGLER]
+    process = start(command, env=mark.env)
+    assert process.stdout is not None and process.stderr is not None
+    read_until(process.stdout.fileno(), b"deaf\n")
+    err = read_until(process.stderr.fileno(), b"failed in kv_init")
+    # It has 1.5 s after SIGTERM.
+    assert any("time.sleep(600)" in " ".join(one.cmdline()) for one in mark.alive())
+    assert "oom.kv-none" in told.read_text()
+    assert '"exit"' not in told.read_text()
+    err += process.communicate(timeout=DEADLINE)[1]
+    assert (process.returncode, err.count(b"failed in kv_init"), err.count(b"No GPU memory is left")) == (1, 1, 1)
+    assert json.loads(told.read_text().splitlines()[-1])["finding"] == "oom.kv-none"
+    shown = run([*VDOCTOR, "analyze", str(tmp_path / "s")], env=mark.env).stdout
+    assert b"failed in kv_init" in shown and b"exit status 1" in shown
+    assert mark.left() == []
+
+
+def test_what_a_straggler_still_says_is_told_too(mark: Mark) -> None:
+    late = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    script = f"""
+python3 -c 'import os, signal, time
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, lambda *args: print("{late}", flush=True))
+    time.sleep(0.5)
+    while True: time.sleep(1)'
+echo "(EngineCore_DP0 pid=12) INFO 12-01 00:00:05 [core.py:2] Starting to load model org/m..."
+exit 1
+"""
+    done = run([*WATCH, "--", "sh", "-c", script], env=mark.env)
+    assert done.returncode == 1
+    assert done.stderr.count(b"failed in weight_load") == 2
+    assert done.stderr.rpartition(b"failed in weight_load")[2].count(b"illegal memory access") >= 1
+
+
 def test_signals_for_the_child_alone_reach_it(mark: Mark) -> None:
     process = start(
         [*WATCH, "-q", "--", "sh", "-c", "trap 'echo usr1; exit 5' USR1; echo ready; while :; do sleep 0.1; done"],

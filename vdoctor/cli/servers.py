@@ -39,9 +39,9 @@ from vdoctor.errors import UserError
 @click.option("--pid", type=click.IntRange(2), metavar="PID", help="Watch a process that runs already, and its log.")
 @click.option(
     "--stall-after",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
     metavar="SECONDS",
-    help="Call it a stall when nothing moves for so long [default: by step].",
+    help="Call it a stall when nothing moves for so long, at least 10 [default: by step].",
 )
 @click.option(
     "--on-stall",

@@ -232,6 +232,8 @@ class Keeper:
         if self._child.living():
             left = self._child.descendants()
             if not self._alone and self._child.code is not None:
+                # What there is to say need not wait for them.
+                self._link.send(Message(Kind.DIED, t=time.monotonic(), number=self._child.code))
                 self._link.send(Message(Kind.LEFT, number=len(left)))
             self._child.send(signal.SIGTERM)
             for process in left:

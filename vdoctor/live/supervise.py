@@ -123,6 +123,9 @@ class Supervisor:
             return None
         code = self._gone.number if self._gone else self._end_orphans()
         self._pid = 0
+        return self._exit(t, code)
+
+    def _exit(self, t: float, code: int) -> Exit:
         status, name = status_of(code)
         asked = self._signals.asked
         return Exit(t, status, name, "stop" if self._stopped_at is not None and not asked else asked)
@@ -255,6 +258,8 @@ class Supervisor:
                     self._observer.lost(message.number)
                 elif message.kind is Kind.LEFT:
                     self._observer.left(message.number)
+                elif message.kind is Kind.DIED:
+                    self._observer.died(self._exit(max(0.0, message.t - self._started), message.number))
                 elif message.kind is Kind.GONE:
                     self._gone = message
         except Closed:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from vdoctor.diagnose import Examination
 from vdoctor.launch.endpoint import Endpoint
 from vdoctor.live.backlog import Backlog, Gap, Item, Output, Rest
+from vdoctor.live.hooks import Hooks
 from vdoctor.live.observer import Observer
 from vdoctor.live.probes import Probes
 from vdoctor.live.sampler import Sampler
@@ -52,8 +53,8 @@ class Feed(Protocol):
         """End the child, or the following."""
 
 
-class Watcher:
-    """Watches a server under examination. Subclass hooks: `on_started`, `on_events`, `on_tick`, `interrupted`, `left`."""
+class Watcher(Hooks):
+    """Watches a server under examination. What a subclass may add: `Hooks`."""
 
     def __init__(
         self,
@@ -95,6 +96,8 @@ class Watcher:
         self._speed = self._counted = 0.0
         self._came = self._lost = 0
         self.told_failure = False
+        #: How often stacks were taken and examined: what they show may change what there is to say.
+        self.dumps = 0
         self.feed: Feed | None = None
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Exit:
@@ -187,6 +190,23 @@ class Watcher:
             self._backlog.shrink(limit)
             self._flood_until = time.perf_counter() + _FLOOD_SECONDS
 
+    def died(self, end: Exit) -> None:
+        """What there is to say of the end need not wait for the processes that outlive the child."""
+        if end.asked is not None:
+            return
+        self._take_samples(end.t, end=True)
+        if self._probes is not None:
+            self._keep(self._probes.tick(end.t), end.t)
+        self._flood_until = 0.0
+        while self.work(60.0):
+            pass
+        # What they still say belongs to the recording before the end: for the examination it is not over yet.
+        self.examination.exit = end
+        try:
+            self.on_died(self.report(""))
+        finally:
+            self.examination.exit = None
+
     def lost(self, length: int) -> None:
         """Bytes that were passed on while the recording hung."""
         self._lost += length
@@ -218,6 +238,7 @@ class Watcher:
         self._take_samples(t)
         if self._probes is not None:
             self._keep(self._probes.tick(t), t)
+            self._note_unseen(self._probes)
         if self.examination.ready and self.ready_at is None:
             self.ready_at = t
         self._stop_measuring(t)
@@ -225,26 +246,6 @@ class Watcher:
         if self._stop_when is not None and self._stop_when(self.examination, t):
             self.stop_reason = True
         return self.stop_reason
-
-    # ------------------------------------------------------------------ hooks
-
-    def on_started(self, pid: int) -> None:
-        """The child runs (0: there is none)."""
-
-    def on_events(self, events: list[Event]) -> None:
-        """New events were examined."""
-
-    def on_tick(self, t: float) -> None:
-        """About ten times a second, seldom when nothing happens."""
-
-    def interrupted(self, times: int) -> None:
-        """The user pressed Ctrl-C."""
-
-    def left(self, number: int) -> None:
-        """The child ended before its other processes."""
-
-    def on_record_failed(self, error: OSError) -> None:
-        """The recording stopped."""
 
     # ------------------------------------------------------------------ inside
 
@@ -267,6 +268,7 @@ class Watcher:
             self._splitter.pass_over(item.length)
         else:
             self.examination.feed([item])
+            self.dumps += isinstance(item, Sample) and bool(item.stacks)
 
     def _events(self, events: list[Event]) -> None:
         for event in events:
@@ -301,9 +303,16 @@ class Watcher:
             self._take_samples(t, end=True)
             self._sampler = None
 
-    def _note(self, name: str, number: int) -> None:
-        if number:
-            self.facts[name] = Fact(number, "watch")
+    def _note_unseen(self, probes: Probes) -> None:
+        before = len(self.facts)
+        for name, reason in probes.unseen.items():
+            self._note(name, reason)
+        if len(self.facts) > before:
+            self.on_unseen()
+
+    def _note(self, name: str, value: int | str) -> None:
+        if value and name not in self.facts:
+            self.facts[name] = Fact(value, "watch")
             if self.recorder is not None:
                 self.recorder.fact(name, self.facts[name])
 
