@@ -98,10 +98,18 @@ def run(
     stdin: bytes = b"",
     cwd: Path | None = None,
     preexec: Callable[[], None] = default_signals,
+    stdout: int = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[bytes]:
-    """A command run to its end with pipes for all streams."""
+    """A command run to its end with pipes for all streams, or `stdout` where it says too much for one."""
     return subprocess.run(
-        list(argv), input=stdin, capture_output=True, env=dict(env), cwd=cwd, timeout=DEADLINE, preexec_fn=preexec
+        list(argv),
+        input=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        cwd=cwd,
+        timeout=DEADLINE,
+        preexec_fn=preexec,
     )
 
 

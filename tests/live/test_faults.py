@@ -140,7 +140,7 @@ if os.fork() == 0:
     print("deaf", flush=True)
     time.sleep(600)'
 sleep 1.5
-echo "(EngineCore_DP0 pid=12) ERROR 12-01 00:00:05 [core.py:2] ValueError: No available memory for the cache blocks. Try increasing gpu_memory_utilization when initializing the engine."
+echo '(EngineCore_DP0 pid=12) ERROR 12-01 00:00:05 [core.py:2] ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.'
 exit 1
 """
 

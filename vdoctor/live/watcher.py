@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +12,12 @@ from vdoctor.diagnose import Examination
 from vdoctor.launch.endpoint import Endpoint
 from vdoctor.live.backlog import Backlog, Gap, Item, Output, Rest
 from vdoctor.live.hooks import Hooks
+from vdoctor.live.late import Late
 from vdoctor.live.observer import Observer
 from vdoctor.live.probes import Probes
 from vdoctor.live.sampler import Sampler
-from vdoctor.live.skipping import SkippingSplitter
+from vdoctor.live.skipping import SkippingSplitter, late_lines
+from vdoctor.live.speed import Speed
 from vdoctor.live.supervise import Supervisor
 from vdoctor.live.words import words_of
 from vdoctor.model import Bar, Event, Exit, Fact, Motion, Report, Sample, Source
@@ -91,10 +94,11 @@ class Watcher(Hooks):
         self._endpoint = endpoint
         self._samples: list[Sample] = []
         self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
+        self._late = Late(lambda: words_of(rules) if rules is not None else ())
         self._rate: float = _FIRST_RATE
         self._flood_until = self._rest_until = 0.0
-        self._speed = self._counted = 0.0
-        self._came = self._lost = 0
+        self._speed = Speed()
+        self._lost = 0
         self.told_failure = False
         #: How often stacks were taken and examined: what they show may change what there is to say.
         self.dumps = 0
@@ -124,6 +128,8 @@ class Watcher(Hooks):
         while self.work(60.0):
             pass
         self._events(self.examination.feed(self._splitter.close(end.t if end else t)))
+        if self._splitter.skipped and (end is None or (end.status and end.asked is None)):
+            self._look_again(end.t if end else t)
         if end is not None:
             self.examination.feed([end])
         self._note("watch.skipped_bytes", self._splitter.skipped)
@@ -185,14 +191,14 @@ class Watcher(Hooks):
             self._warn()
         self._backlog.output(None if old else t, data)
         limit = int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
-        self._note_speed(len(data))
+        self._speed.feed(len(data))
         if self._backlog.waiting > 2 * limit and not self.patient:
             self._backlog.shrink(limit)
             self._flood_until = time.perf_counter() + _FLOOD_SECONDS
 
     def died(self, end: Exit) -> None:
         """What there is to say of the end need not wait for the processes that outlive the child."""
-        if end.asked is not None:
+        if end.asked is not None or self._splitter.skipped:
             return
         self._take_samples(end.t, end=True)
         if self._probes is not None:
@@ -229,7 +235,7 @@ class Watcher(Hooks):
         if size > 8192:
             # Half the old value: one slow traceback is no trend.
             self._rate += (size / max(now - begun, 1e-6) - self._rate) / 2
-        self._rest_until = now + (_LONG_REST if self._speed > _TORRENT else _REST) * (now - begun)
+        self._rest_until = now + (_LONG_REST if self._speed.rate > _TORRENT else _REST) * (now - begun)
         return done > 0 and len(self._backlog) > 0
 
     def tick(self, t: float) -> bool:
@@ -249,18 +255,20 @@ class Watcher(Hooks):
 
     # ------------------------------------------------------------------ inside
 
-    def _note_speed(self, size: int) -> None:
-        """Bytes a second that came lately."""
-        now = time.perf_counter()
-        self._came += size
-        if now - self._counted >= 0.25:
-            self._speed = self._came / (now - self._counted)
-            self._came, self._counted = 0, now
+    def _look_again(self, t: float) -> None:
+        """The line that says why it died may be in what came too fast."""
+        if self.recorder is None or self.recorder.failed is not None:
+            return
+        with contextlib.suppress(OSError):
+            for one in self._late.search(self.recorder.folder / "log.txt"):
+                data = self.recorder.late(t, *one)
+                self._events(self.examination.feed(late_lines(data, one.line)))
 
     def _examine(self, item: Item) -> None:
         if isinstance(item, Output):
             self._events(self.examination.feed(self._splitter.feed(item.data, item.t)))
         elif isinstance(item, Gap):
+            self._late.note(item.start, item.length, self._splitter.lines + 1)
             self._splitter.skip(item.length, item.newlines)
             if self.recorder is not None:
                 self.recorder.skip(self.elapsed, item.start, item.length)
