@@ -55,6 +55,9 @@ class Observer:
     def died(self, end: Exit) -> None:
         self._died = end.status
 
+    def unwritten(self, stream: int, reason: str) -> None:
+        """Not asked for in these tests."""
+
     def left(self, number: int) -> None:
         self._left = number
 

@@ -245,6 +245,29 @@ def test_terminal_that_gets_narrower_shows_no_leftovers(mark: Mark, tmp_path: Pa
         tmux.stop()
 
 
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_full_screen_that_is_resized_in_all_directions_keeps_nothing_of_the_panel(mark: Mark, tmp_path: Path) -> None:
+    """Lines that are wrapped anew push others into the history."""
+    tmux = Tmux(tmp_path, mark)
+    line = "(EngineCore_DP0 pid=7) INFO 12-01 00:00:05 [x.py:2] Starting to load model org/m... and a long line $i"
+    script = (
+        f"for i in $(seq 60); do echo '{line}'; done; while [ ! -e '{tmp_path}/go' ]; do echo again; sleep 0.3; done"
+    )
+    tmux.start(*WATCH, "--", "sh", "-c", script)
+    try:
+        assert until(lambda: "weight_load " in tmux.screen())
+        for columns, rows in ((50, 10), (30, 20), (130, 30), (70, 10), (30, 10), (100, 30)):
+            tmux.resize(columns, rows)
+            time.sleep(0.35)
+        (tmp_path / "go").touch()
+        assert until(lambda: "\nstatus 0" in tmux.screen())
+        before = tmux.screen().partition("… incomplete")[0].splitlines()
+        assert [row for row in before if "vdoctor" in row or "━" in row or "RAM" in row] == []
+        assert before.count("again") >= 5
+    finally:
+        tmux.stop()
+
+
 # disks and drivers
 
 
@@ -268,6 +291,17 @@ def test_full_disk_stops_the_recording_and_says_so_while_the_server_goes_on(
         go.touch()
         process.communicate(timeout=DEADLINE)
         assert (process.returncode, out.seek(0, os.SEEK_END)) == (4, 400_003)
+
+
+def test_full_disk_behind_the_output_is_told_once_while_the_server_goes_on(mark: Mark, tmp_path: Path) -> None:
+    script = "for i in 1 2 3; do echo $i; sleep 0.3; done; exit 4"
+    command = [*VDOCTOR, "watch", "--session", str(tmp_path / "s"), "--", "sh", "-c", script]
+    with Path("/dev/full").open("wb") as full:
+        done = run(command, env=mark.env, stdout=full.fileno())
+    assert done.returncode == 4
+    assert done.stderr.count(b"standard output cannot be written (No space left on device)") == 1
+    assert b"; the session has it\n" in done.stderr
+    assert (tmp_path / "s" / "log.txt").read_text() == "1\n2\n3\n"
 
 
 def test_driver_that_blocks_delays_nothing(mark: Mark, tmp_path: Path) -> None:

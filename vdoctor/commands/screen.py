@@ -146,6 +146,15 @@ class Screen(Watcher):
         if times >= _WARN_AT and not self._silent:
             self.say(f"vdoctor: {word('interrupt_kills' if times == _WARN_AT else 'killed_now', self._lang)}\n")
 
+    def unwritten(self, stream: int, reason: str) -> None:
+        """A full disk behind the server's output: said at once, the server goes on."""
+        if not self._silent:
+            kept = "kept" if self.recorder is not None and self.recorder.failed is None else "not_kept"
+            name = word("stdout" if stream == 1 else "stderr", self._lang)
+            self.say(
+                f"vdoctor: {word('unwritten', self._lang).format(name=name, reason=reason)}{word(kept, self._lang)}\n"
+            )
+
     def left(self, number: int) -> None:
         """The child ended before its other processes."""
         if not self._silent and number:

@@ -26,6 +26,9 @@ class Hooks:
     def interrupted(self, times: int) -> None:
         """The user pressed Ctrl-C."""
 
+    def unwritten(self, stream: int, reason: str) -> None:
+        """What the child writes to 1 or 2 can no longer be passed on."""
+
     def left(self, number: int) -> None:
         """The child ended before its other processes."""
 

@@ -22,6 +22,9 @@ class Observer(Protocol):
     def died(self, end: Exit) -> None:
         """The child has ended, other processes of it have not: the end of all of it is still to come."""
 
+    def unwritten(self, stream: int, reason: str) -> None:
+        """What the child writes to 1 or 2 can no longer be passed on."""
+
     def left(self, number: int) -> None:
         """The child has ended and left so many processes, which are ended now."""
 

@@ -258,6 +258,8 @@ class Supervisor:
                     self._observer.lost(message.number)
                 elif message.kind is Kind.LEFT:
                     self._observer.left(message.number)
+                elif message.kind is Kind.UNWRITTEN:
+                    self._observer.unwritten(message.stream, os.strerror(message.number))
                 elif message.kind is Kind.DIED:
                     self._observer.died(self._exit(max(0.0, message.t - self._started), message.number))
                 elif message.kind is Kind.GONE:
