@@ -100,6 +100,15 @@ def test_a_command_that_fails_without_a_word(vdoctor: Vdoctor, tmp_path: Path) -
     assert "status 3" in report["findings"][0]["title"]
 
 
+def test_an_error_line_that_no_rule_knows_is_shown_and_not_denied(vdoctor: Vdoctor, tmp_path: Path) -> None:
+    line = "(EngineCore_DP0 pid=12) ERROR 12-01 00:00:05 [core.py:2] the frobnicator is bent"
+    status, report = watch(vdoctor, tmp_path, "sh", "-c", f"echo '{line}'; echo bye; exit 3")
+    assert status == 3
+    first = report["findings"][0]
+    assert (first["id"], first["rule"], first["confidence"]) == ("unknown.error", "unknown.last-error", "possible")
+    assert "the frobnicator is bent" in first["why"]
+
+
 #: Says that it loads, then waits for a lock that nobody gives back, a few seconds at most.
 LOCKED = """
 import os, threading
