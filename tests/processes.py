@@ -21,6 +21,8 @@ import psutil
 
 ROOT = Path(__file__).parent.parent
 VDOCTOR = (sys.executable, "-m", "vdoctor")
+#: The same, for stalls that a test need not wait 10 s for.
+IMPATIENT = (sys.executable, str(ROOT / "tests" / "impatient.py"))
 #: A deadline for things that take a fraction of a second: reached only when something hangs.
 DEADLINE = 60.0
 _MARK = "VDOCTOR_TEST_MARK"
@@ -96,10 +98,18 @@ def run(
     stdin: bytes = b"",
     cwd: Path | None = None,
     preexec: Callable[[], None] = default_signals,
+    stdout: int = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[bytes]:
-    """A command run to its end with pipes for all streams."""
+    """A command run to its end with pipes for all streams, or `stdout` where it says too much for one."""
     return subprocess.run(
-        list(argv), input=stdin, capture_output=True, env=dict(env), cwd=cwd, timeout=DEADLINE, preexec_fn=preexec
+        list(argv),
+        input=stdin,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        env=dict(env),
+        cwd=cwd,
+        timeout=DEADLINE,
+        preexec_fn=preexec,
     )
 
 

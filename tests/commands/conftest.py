@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import VDOCTOR, Mark, marked, run
+from tests.processes import IMPATIENT, VDOCTOR, Mark, marked, run
 from vdoctor.cli import _run
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
@@ -137,7 +137,8 @@ def vdoctor(mark: Mark) -> Vdoctor:
     """Calls vdoctor as a process of its own."""
 
     def call(*argv: str | Path, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
-        done = run([*VDOCTOR, *(str(word) for word in argv)], env=mark.env | env, stdin=stdin)
+        program = IMPATIENT if "--stall-after" in argv else VDOCTOR
+        done = run([*program, *(str(word) for word in argv)], env=mark.env | env, stdin=stdin)
         assert b"Traceback (most recent call last)" not in done.stderr
         return done
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.commands.conftest import Vdoctor
-from tests.processes import VDOCTOR, Mark, read_until, start, until
+from tests.processes import VDOCTOR, Mark, read_until, run, start, until
 from vdoctor.live.stacks import find_py_spy
 
 #: `dies.py SIGNAL WHO`: says that it loads, then itself or a child that took vLLM's title dies by the signal.
@@ -98,6 +100,15 @@ def test_a_command_that_fails_without_a_word(vdoctor: Vdoctor, tmp_path: Path) -
     assert "status 3" in report["findings"][0]["title"]
 
 
+def test_an_error_line_that_no_rule_knows_is_shown_and_not_denied(vdoctor: Vdoctor, tmp_path: Path) -> None:
+    line = "(EngineCore_DP0 pid=12) ERROR 12-01 00:00:05 [core.py:2] the frobnicator is bent"
+    status, report = watch(vdoctor, tmp_path, "sh", "-c", f"echo '{line}'; echo bye; exit 3")
+    assert status == 3
+    first = report["findings"][0]
+    assert (first["id"], first["rule"], first["confidence"]) == ("unknown.error", "unknown.last-error", "possible")
+    assert "the frobnicator is bent" in first["why"]
+
+
 #: Says that it loads, then waits for a lock that nobody gives back, a few seconds at most.
 LOCKED = """
 import os, threading
@@ -133,3 +144,39 @@ def test_a_stop_that_came_through_vdoctor(mark: Mark, tmp_path: Path, signum: si
     process.communicate()
     found = [finding["id"] for finding in json.loads(report.read_bytes())["findings"]]
     assert found == (["proc.terminated"] if remark else [])
+
+
+#: A hierarchy of version 2 as a container sees its own group, in the kernel's words; then a kill for memory.
+LIMITED = """
+mount -t tmpfs -o size=1m tmpfs /sys/fs/cgroup && cd /sys/fs/cgroup || exit 99
+echo 2147483648 > memory.max
+echo 2100000000 > memory.current
+printf 'anon 2090000000\\nfile 10000000\\nactive_file 4096\\ninactive_file 4096\\n' > memory.stat
+printf 'low 0\\nhigh 0\\nmax 7\\noom 0\\noom_kill 0\\noom_group_kill 0\\n' > memory.events
+cd "$1"; shift
+exec "$@"
+"""
+KILLED = """
+echo "(EngineCore_DP0 pid=$$) INFO 01-01 01:01:01 [gpu_model_runner.py:1] Starting to load model /m/x..."
+sleep 1.4
+printf 'low 0\\nhigh 0\\nmax 9\\noom 1\\noom_kill 1\\noom_group_kill 0\\n' > /sys/fs/cgroup/memory.events
+kill -9 $$
+"""
+NAMESPACE = ["unshare", "--mount", "--user", "--map-root-user"]
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run([*NAMESPACE, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], capture_output=True).returncode != 0,
+    reason="nothing can be mounted here",
+)
+def test_a_kill_for_memory_in_a_group_of_version_2(mark: Mark, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    options = ["-q", "--session", str(tmp_path / "s"), "--format", "json", "--output", str(report), "--no-redact"]
+    watched = [*VDOCTOR, "watch", *options, "--", "sh", "-c", KILLED]
+    done = run([*NAMESPACE, "sh", "-c", LIMITED, "sh", str(Path.cwd()), *watched], env=mark.env)
+    assert done.returncode == 137, done.stderr
+    found = json.loads(report.read_text())
+    assert found["findings"][0]["id"] == "oom.host-ram"
+    facts = {name: fact["value"] for name, fact in found["facts"].items()}
+    assert (facts["exit.oom_kills"], facts["host.limit_gib"]) == (1, 2.0)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.commands.conftest import FAILED, HEALTHY, Cli, Vdoctor
-from tests.processes import DEADLINE, VDOCTOR, Mark, hold, read_until, start, until
+from tests.processes import DEADLINE, IMPATIENT, VDOCTOR, Mark, hold, read_until, start, until
 
 
 def shell(script: str) -> list[str]:
@@ -59,7 +59,7 @@ def test_stalled_child_that_refuses_to_end_is_killed(mark: Mark, vdoctor: Vdocto
 
 
 def test_stall_is_said_once_where_no_terminal_is(mark: Mark) -> None:
-    argv = [*VDOCTOR, "watch", "--no-session", "--stall-after", "1", *hangs()]
+    argv = [*IMPATIENT, "watch", "--no-session", "--stall-after", "1", *hangs()]
     process = start(argv, env=mark.env)
     assert process.stderr is not None
     told = read_until(process.stderr.fileno(), b"stalled in weight_load")

@@ -14,6 +14,7 @@ import pytest
 
 from tests.processes import ROOT, Mark, until
 from vdoctor.demo.playback import cast_of, schedule
+from vdoctor.demo.scenes import moments
 
 PLAY = (sys.executable, "-m", "vdoctor.demo.playback")
 SESSION = ROOT / "fixtures/healthy/session-vllm-0.32.0-cold"
@@ -83,3 +84,31 @@ def test_the_cast_is_named_as_vllm_names_it_and_does_what_it_is_told(tmp_path: P
 def test_a_cast_that_is_none(text: str) -> None:
     with pytest.raises(ValueError, match="is not ROLE=BEHAVIOUR"):
         cast_of(text)
+
+
+def test_processes_of_a_session_do_what_they_did() -> None:
+    """A worker that was stopped for 8 s while it loaded is stopped on the stage at that time, and works before."""
+    folder = ROOT / "fixtures/stall/session-load-stopped-vllm-0.32.0"
+    entries = [json.loads(line) for line in (folder / "samples.jsonl").read_text().splitlines()]
+    seen = list(moments(entries))
+    worker = [(t, doing) for t, moment in seen for name, doing in moment.values() if name == "Worker"]
+    stopped = [t for t, doing in worker if doing == "stopped"]
+    assert stopped and all(36 < t < 130 for t in stopped)
+    assert "read" in {doing for t, doing in worker if t < stopped[0]}
+    # The first process is the performance itself.
+    assert all(2684 not in moment for _, moment in seen)
+
+
+def test_process_ids_in_the_log_are_those_of_the_stand_ins(tmp_path: Path, mark: Mark) -> None:
+    log = "(APIServer pid=8) INFO 12-01 10:00:00 [x.py:1] vLLM API server version 0.11.0\n" + LOG.format(second=1)
+    place = folder(tmp_path / "case", log, kind="stall")
+    play = subprocess.Popen(
+        [*PLAY, str(place), "--speed", "10", "--linger", "0.5"], stdout=subprocess.PIPE, env=mark.env
+    )
+    assert play.stdout is not None
+    first, second = play.stdout.readline(), play.stdout.readline()
+    tree = {p.cmdline()[0]: p.pid for p in psutil.Process(play.pid).children(recursive=True) if p.cmdline()}
+    assert first.startswith(f"(APIServer pid={play.pid}) ".encode())
+    assert second.startswith(f"(EngineCore_DP0 pid={tree['VLLM::EngineCore_DP0']}) ".encode())
+    assert play.wait(20) == 0
+    assert mark.left() == []

@@ -17,6 +17,7 @@ from typing import Any
 
 from vdoctor.live.child import CannotStart
 from vdoctor.live.supervise import Supervisor
+from vdoctor.model import Exit
 
 _KEPT = 1 << 20
 
@@ -34,6 +35,7 @@ class Observer:
         self._last = 0.0
         self._in_order = True
         self._lost = self._left = self._interrupts = 0
+        self._died: int | None = None
 
     def started(self, pid: int) -> None:
         self._pid = pid
@@ -49,6 +51,12 @@ class Observer:
 
     def lost(self, length: int) -> None:
         self._lost += length
+
+    def died(self, end: Exit) -> None:
+        self._died = end.status
+
+    def unwritten(self, stream: int, reason: str) -> None:
+        """Not asked for in these tests."""
 
     def left(self, number: int) -> None:
         self._left = number
@@ -76,15 +84,21 @@ class Observer:
             "in_order": self._in_order,
             "lost": self._lost,
             "left": self._left,
+            "died": self._died,
             "interrupts": self._interrupts,
         }
 
 
 class EarlySignal(dict[str, str]):
-    """An environment whose reading sends this process a signal: the earliest moment at which one can come."""
+    """An environment whose reading sends this process signals: the earliest moment at which one can come."""
+
+    def __init__(self, names: list[str]) -> None:
+        super().__init__(os.environ)
+        self._names = names
 
     def keys(self) -> Any:
-        os.kill(os.getpid(), signal.SIGTERM)
+        for name in self._names:
+            os.kill(os.getpid(), signal.Signals[name])
         return super().keys()
 
     def __iter__(self) -> Iterator[str]:
@@ -94,7 +108,7 @@ class EarlySignal(dict[str, str]):
 def supervise(options: dict[str, Any], argv: list[str]) -> dict[str, Any]:
     """One command to its end: what the observer saw and how it ended."""
     observer = Observer(options)
-    env = EarlySignal(os.environ) if options.get("early_signal") else os.environ
+    env = EarlySignal(options["early"]) if options.get("early") else os.environ
     supervisor = Supervisor(quiet=options.get("quiet", False), stop_grace=0.3)
     try:
         end = supervisor.run(observer, argv, env, tick=0.02)

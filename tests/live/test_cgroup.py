@@ -74,6 +74,24 @@ def test_version_1_in_a_container_does_not_find_the_hosts_path(tmp_path: Path) -
     assert tree(tmp_path, "4:memory:/kubepods/pod1/abc\n", files).read() == Limits(500, None, 0)
 
 
+def test_version_2_where_version_1_is_listed_but_not_mounted(tmp_path: Path) -> None:
+    files = {"job/memory.current": "100\n", "job/memory.max": "400\n", "job/memory.events": "oom 1\noom_kill 1\n"}
+    assert tree(tmp_path, "4:memory:/elsewhere\n0::/job\n", files).read() == Limits(100, 400, 1)
+
+
+def test_a_real_hierarchy_of_version_2_is_walked() -> None:
+    """Without its memory controller (which version 1 may hold) it tells nothing, and nothing breaks."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    roots = [Path(words[1]) for words in mounts if words[2] == "cgroup2"]
+    if not roots:
+        pytest.skip("no hierarchy of version 2 is mounted")
+    group = Cgroup(os.getpid(), roots[0])
+    found = group.read()
+    has_memory = "memory" in (roots[0] / "cgroup.controllers").read_text().split()
+    assert (found.used is not None) <= has_memory
+    assert has_memory or found == Limits(None, None, None)
+
+
 @pytest.mark.parametrize("listing", ["", "garbage\n", "0::/\n", "::::\n"])
 def test_without_a_controller_nothing_is_told(tmp_path: Path, listing: str) -> None:
     assert tree(tmp_path, listing, {}).read() == Limits(None, None, None)

@@ -132,6 +132,55 @@ def test_daemon_is_ended_and_the_user_is_told_how_to_watch_one(mark: Mark) -> No
     assert mark.left() == []
 
 
+#: A process that SIGTERM does not end outlives a command that fails.
+STRAGGLER = """
+python3 -c 'import os, signal, time
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print("deaf", flush=True)
+    time.sleep(600)'
+sleep 1.5
+echo '(EngineCore_DP0 pid=12) ERROR 12-01 00:00:05 [core.py:2] ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when initializing the engine.'
+exit 1
+"""
+
+
+def test_diagnosis_comes_before_stragglers_are_ended_and_once(mark: Mark, tmp_path: Path) -> None:
+    told = tmp_path / "events"
+    command = [*VDOCTOR, "watch", "--session", str(tmp_path / "s"), "--events", str(told), "--", "sh", "-c", STRAGGLER]
+    process = start(command, env=mark.env)
+    assert process.stdout is not None and process.stderr is not None
+    read_until(process.stdout.fileno(), b"deaf\n")
+    err = read_until(process.stderr.fileno(), b"failed in kv_init")
+    # It has 1.5 s after SIGTERM.
+    assert any("time.sleep(600)" in " ".join(one.cmdline()) for one in mark.alive())
+    assert "oom.kv-none" in told.read_text()
+    assert '"exit"' not in told.read_text()
+    err += process.communicate(timeout=DEADLINE)[1]
+    assert (process.returncode, err.count(b"failed in kv_init"), err.count(b"No GPU memory is left")) == (1, 1, 1)
+    assert json.loads(told.read_text().splitlines()[-1])["finding"] == "oom.kv-none"
+    shown = run([*VDOCTOR, "analyze", str(tmp_path / "s")], env=mark.env).stdout
+    assert b"failed in kv_init" in shown and b"exit status 1" in shown
+    assert mark.left() == []
+
+
+def test_what_a_straggler_still_says_is_told_too(mark: Mark) -> None:
+    late = "RuntimeError: CUDA error: an illegal memory access was encountered"
+    script = f"""
+python3 -c 'import os, signal, time
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, lambda *args: print("{late}", flush=True))
+    time.sleep(0.5)
+    while True: time.sleep(1)'
+echo "(EngineCore_DP0 pid=12) INFO 12-01 00:00:05 [core.py:2] Starting to load model org/m..."
+exit 1
+"""
+    done = run([*WATCH, "--", "sh", "-c", script], env=mark.env)
+    assert done.returncode == 1
+    assert done.stderr.count(b"failed in weight_load") == 2
+    assert done.stderr.rpartition(b"failed in weight_load")[2].count(b"illegal memory access") >= 1
+
+
 def test_signals_for_the_child_alone_reach_it(mark: Mark) -> None:
     process = start(
         [*WATCH, "-q", "--", "sh", "-c", "trap 'echo usr1; exit 5' USR1; echo ready; while :; do sleep 0.1; done"],
@@ -196,6 +245,29 @@ def test_terminal_that_gets_narrower_shows_no_leftovers(mark: Mark, tmp_path: Pa
         tmux.stop()
 
 
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_full_screen_that_is_resized_in_all_directions_keeps_nothing_of_the_panel(mark: Mark, tmp_path: Path) -> None:
+    """Lines that are wrapped anew push others into the history."""
+    tmux = Tmux(tmp_path, mark)
+    line = "(EngineCore_DP0 pid=7) INFO 12-01 00:00:05 [x.py:2] Starting to load model org/m... and a long line $i"
+    script = (
+        f"for i in $(seq 60); do echo '{line}'; done; while [ ! -e '{tmp_path}/go' ]; do echo again; sleep 0.3; done"
+    )
+    tmux.start(*WATCH, "--", "sh", "-c", script)
+    try:
+        assert until(lambda: "weight_load " in tmux.screen())
+        for columns, rows in ((50, 10), (30, 20), (130, 30), (70, 10), (30, 10), (100, 30)):
+            tmux.resize(columns, rows)
+            time.sleep(0.35)
+        (tmp_path / "go").touch()
+        assert until(lambda: "\nstatus 0" in tmux.screen())
+        before = tmux.screen().partition("… incomplete")[0].splitlines()
+        assert [row for row in before if "vdoctor" in row or "━" in row or "RAM" in row] == []
+        assert before.count("again") >= 5
+    finally:
+        tmux.stop()
+
+
 # disks and drivers
 
 
@@ -219,6 +291,17 @@ def test_full_disk_stops_the_recording_and_says_so_while_the_server_goes_on(
         go.touch()
         process.communicate(timeout=DEADLINE)
         assert (process.returncode, out.seek(0, os.SEEK_END)) == (4, 400_003)
+
+
+def test_full_disk_behind_the_output_is_told_once_while_the_server_goes_on(mark: Mark, tmp_path: Path) -> None:
+    script = "for i in 1 2 3; do echo $i; sleep 0.3; done; exit 4"
+    command = [*VDOCTOR, "watch", "--session", str(tmp_path / "s"), "--", "sh", "-c", script]
+    with Path("/dev/full").open("wb") as full:
+        done = run(command, env=mark.env, stdout=full.fileno())
+    assert done.returncode == 4
+    assert done.stderr.count(b"standard output cannot be written (No space left on device)") == 1
+    assert b"; the session has it\n" in done.stderr
+    assert (tmp_path / "s" / "log.txt").read_text() == "1\n2\n3\n"
 
 
 def test_driver_that_blocks_delays_nothing(mark: Mark, tmp_path: Path) -> None:

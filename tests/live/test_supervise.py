@@ -53,8 +53,11 @@ def test_child_may_take_its_time_after_a_forwarded_signal(supervised: Supervised
     assert supervised.seen["ticks"] >= 3
 
 
-def test_signal_that_comes_while_the_child_is_being_made_is_not_lost(supervised: Supervised) -> None:
-    assert supervised.run("sleep", "600", early_signal=True).returncode == 128 + signal.SIGTERM
+@pytest.mark.parametrize("names", [["SIGTERM"], ["SIGUSR1"], ["SIGUSR2"], ["SIGUSR1", "SIGINT"]], ids=" ".join)
+def test_signals_that_come_while_the_child_is_being_made_are_not_lost(supervised: Supervised, names: list[str]) -> None:
+    done = supervised.run("sleep", "600", early=names)
+    assert done.returncode == 128 + signal.Signals[names[0]]
+    assert supervised.seen["asked"] == next((name for name in names if "USR" not in name), None)
 
 
 def test_ignored_signal_stays_ignored_as_nohup_wants(supervised: Supervised) -> None:

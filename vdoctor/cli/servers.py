@@ -39,9 +39,9 @@ from vdoctor.errors import UserError
 @click.option("--pid", type=click.IntRange(2), metavar="PID", help="Watch a process that runs already, and its log.")
 @click.option(
     "--stall-after",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
     metavar="SECONDS",
-    help="Call it a stall when nothing moves for so long [default: by step].",
+    help="Call it a stall when nothing moves for so long, at least 10 [default: by step].",
 )
 @click.option(
     "--on-stall",
@@ -140,9 +140,32 @@ def confirm(session: Path, manifest: Path | None, lang: str | None, **options: A
 @click.option(
     "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
 )
+@click.option(
+    "--play",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path),
+    help="Play a recorded session or a fixture instead: its lines, its processes, what they do.",
+)
+@click.option(
+    "--cast",
+    default="",
+    metavar="ROLE=WHAT,...",
+    help="With --play: what processes do after the last line: idle, spin, read, compile, blocked, stopped.",
+)
 @click.option("--no-color", "color", is_flag=True, flag_value=False, default=True, help="No colours.")
-def demo(speed: float, lang: str | None, color: bool) -> int:
-    """Watch a simulated server run out of memory, and prove the fix. No GPU, no vLLM needed."""
+def demo(speed: float, lang: str | None, play: Path | None, cast: str, color: bool) -> int:
+    """Watch a simulated server run out of memory, and prove the fix. No GPU, no vLLM needed.
+
+    Exit status: 0 the fix is proven, 1 it is not; with --play 0 nothing wrong with the start, 1 something found.
+    """
+    if sys.platform == "win32":
+        raise UserError("demo needs a POSIX system", "run it under WSL")
+    if play is not None:
+        from vdoctor.commands.play import play as run_play
+
+        return run_play(play, speed=speed, cast=cast, lang=lang_of(lang), color=color)
+    if cast:
+        raise UserError("--cast goes with --play FOLDER", "vdoctor demo --play FOLDER --cast Worker_TP0=stopped")
     from vdoctor.commands.demo import demo as run
 
     return run(speed=speed, lang=lang_of(lang), color=color)

@@ -85,6 +85,9 @@ def _replayed(entry: dict[str, Any], log: BinaryIO, writer: _Log, redactor: Reda
             written += writer.feed(chunk)
         yield {**entry, "log": written}
         return
+    if "skip" in entry or "late" in entry:
+        # Places of the original log: what was left out for lack of time is read by whoever gets the archive.
+        return
     if "exit" in entry and (written := writer.close()):
         # A last line without an end arrived, for a reader, when the child ended.
         yield {"t": entry.get("t", 0.0), "log": written}

@@ -15,6 +15,7 @@ from vdoctor.model import PHASES, Event, Exit, Motion, Report, phase_of
 from vdoctor.report.motion import motion_line
 from vdoctor.report.panel import Curve, View, panel
 from vdoctor.report.status import memory
+from vdoctor.report.unseen import unseen_lines
 from vdoctor.report.words import word
 
 if TYPE_CHECKING:
@@ -46,8 +47,10 @@ class Screen(Watcher):
         measure_after_ready: float | None = None,
         rules: RuleBase | None = None,
         endpoint: Endpoint | str = "the command is not known",
+        draw: Callable[[Report], str] | None = None,
     ) -> None:
-        """`tell_ready`: show the timeline as soon as the server is ready; `announcer`: who else hears of events."""
+        """`tell_ready`: show the timeline as soon as the server is ready; `announcer`: who else hears of events; `draw`:
+        a report as text, where it is not simply shown (redaction)."""
         super().__init__(
             examination,
             recorder,
@@ -66,6 +69,10 @@ class Screen(Watcher):
         self._motion: tuple[str, str | None, str | None] | None = None
         self._told_ready = not tell_ready
         self._told_stalls: set[tuple[str, str | None, str | None]] = set()
+        self._draw = draw
+        self._dumps = 0
+        self._chief: tuple[str, str] | None = None
+        self._told_end: tuple[object, ...] | None = None
         self._shown = 0.0
         self._curves: dict[int, Curve] = {}
         self.command: list[str] = []
@@ -105,6 +112,18 @@ class Screen(Watcher):
             self._told_ready = True
             self._say_report()
 
+    def on_died(self, report: Report) -> None:
+        """The diagnosis, before those that outlive the child are ended."""
+        if self._announcer is not None:
+            self._announcer.died(self, report)
+        if not self._silent:
+            self._told_end = _gist(report)
+            self._say_report(report)
+
+    def has_told(self, report: Report) -> bool:
+        """Nothing new has come to light since the end was told."""
+        return self._told_end == _gist(report)
+
     def on_tick(self, t: float) -> None:
         """Redraw the line on a terminal; else say each new phase and each new verdict once."""
         if self._announcer is not None:
@@ -117,10 +136,24 @@ class Screen(Watcher):
             self._say_phase(t)
         self._say_motion(t)
 
+    def on_unseen(self) -> None:
+        """Say what was not seen of the stall, and what would permit it."""
+        if not self._silent:
+            self.say("".join(f"vdoctor: {line}\n" for line in unseen_lines(self.report(""), self._lang)))
+
     def interrupted(self, times: int) -> None:
         """Say what the next Ctrl-C does."""
         if times >= _WARN_AT and not self._silent:
             self.say(f"vdoctor: {word('interrupt_kills' if times == _WARN_AT else 'killed_now', self._lang)}\n")
+
+    def unwritten(self, stream: int, reason: str) -> None:
+        """A full disk behind the server's output: said at once, the server goes on."""
+        if not self._silent:
+            kept = "kept" if self.recorder is not None and self.recorder.failed is None else "not_kept"
+            name = word("stdout" if stream == 1 else "stderr", self._lang)
+            self.say(
+                f"vdoctor: {word('unwritten', self._lang).format(name=name, reason=reason)}{word(kept, self._lang)}\n"
+            )
 
     def left(self, number: int) -> None:
         """The child ended before its other processes."""
@@ -163,6 +196,10 @@ class Screen(Watcher):
     def _say_motion(self, t: float) -> None:
         """A start that is slow or stalls, with the reason, and one that goes on after that."""
         motion = self.motion
+        if self.dumps != self._dumps and not self.behind:
+            self._dumps = self.dumps
+            if motion is not None and motion.state == "stalled" and _chief(self.report("")) != self._chief:
+                self._say_report()
         if motion is None or (self._motion is None and motion.state == "progressing"):
             return
         if (now := verdict_of(motion)) != self._motion:
@@ -173,13 +210,30 @@ class Screen(Watcher):
                 self._told_stalls.add(now)
                 self._say_report()
 
-    def _say_report(self) -> None:
-        """The report on what is known now, above what the child prints next."""
+    def _say_report(self, report: Report | None = None) -> None:
+        """The report, by default on what is known now, above what the child prints next."""
         from vdoctor.report.text import render
 
         if self.feed is not None:
             self.feed.show(())
-        self.say(render(self.report(""), lang=self._lang, color=self.color, width=terminal_width(2)))
+        report = report or self.report("")
+        self._chief = _chief(report)
+        if self._draw is not None:
+            self.say(self._draw(report))
+        else:
+            self.say(render(report, lang=self._lang, color=self.color, width=terminal_width(2)))
+
+
+def _chief(report: Report) -> tuple[str, str] | None:
+    """What a report says first."""
+    return (report.findings[0].rule, report.findings[0].confidence) if report.findings else None
+
+
+def _gist(report: Report) -> tuple[object, ...]:
+    """What a second report on the same end would have to differ in to be worth reading."""
+    end = (report.exit.status, report.exit.signal, report.exit.asked) if report.exit is not None else None
+    rules = tuple((finding.rule, finding.confidence, finding.evidence) for finding in report.findings)
+    return report.verdict, report.phase, report.step, end, rules
 
 
 def verdict_of(motion: Motion) -> tuple[str, str | None, str | None]:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from vdoctor.live.session import Recorder
 from vdoctor.live.supervise import Supervisor
 from vdoctor.model import Exit, Fact, Launch, Report
 from vdoctor.report.words import word
+from vdoctor.startup.patience import LEAST
 
 if TYPE_CHECKING:
     from vdoctor.commands.screen import Screen
@@ -92,6 +93,12 @@ def _check(words: list[str], wish: Wish, attached: bool) -> None:
         raise UserError(
             f"--format {wish.form}: standard output is the server's, standard error is for people",
             "give --output FILE as well; a stream of events for programs is --events FILE",
+        )
+    if wish.stall_after is not None and not wish.stall_after >= LEAST:
+        raise UserError(
+            f"--stall-after {wish.stall_after:g}: healthy starts stand still for up to 7 s; less than {LEAST:g} s gives false"
+            " alarms",
+            f"give {LEAST:g} or more",
         )
     if wish.events == "-" and not attached:
         raise UserError("--events -: standard output is the server's", "give a file, a named pipe or /dev/stderr")
@@ -184,18 +191,20 @@ def make_screen(
 
     options = option_tables.load()
     examination = Examination(base, options, launch, facts, wish.stall_after)
+    color = use_color(wish.color, sys.stderr.isatty())
     return Screen(
         examination,
         recorder,
         wish.interval,
         wish.lang,
         quiet=wish.quiet,
-        color=use_color(wish.color, sys.stderr.isatty()),
+        color=color,
         stop_when=_stop_when(wish, attached),
         announcer=Announcer(events, wish.lang) if events else None,
         measure_after_ready=wish.after_ready or None,
         rules=base,
         endpoint=endpoint(launch, options, os.environ) if launch is not None else "the command is not known",
+        draw=lambda report: _told(report, wish, color),
     )
 
 
@@ -233,8 +242,8 @@ def conclude(wish: Wish, screen: Screen, recorder: Recorder | None, end: Exit | 
             emit(_rendered(report, wish, redactor, color=color, width=width), None)
             tell_redaction(redactor, wish.lang)
     elif not wish.quiet and (wish.form == "text" or (wish.form == "markdown" and wish.output is None)):
-        told = redactor_for(wish.form, None, wish.redact, sys.stderr)
-        tell("\n" + _rendered(report, wish, told, color=screen.color, width=terminal_width(2)))
+        if wish.form != "text" or not screen.has_told(report):
+            tell("\n" + _told(report, wish, screen.color))
     if recorder is not None and not wish.quiet and wish.form != "json":
         tell(f"{word('session', wish.lang)}: {recorder.folder}\n")
     if recorder is not None and recorder.failed is not None and not screen.told_failure:
@@ -245,6 +254,13 @@ def conclude(wish: Wish, screen: Screen, recorder: Recorder | None, end: Exit | 
         if not wish.quiet:
             tell_redaction(redactor, wish.lang)
     return report
+
+
+def _told(report: Report, wish: Wish, color: bool) -> str:
+    """A report for standard error: text or Markdown."""
+    shown = wish if wish.form == "markdown" else replace(wish, form="text")
+    redactor = redactor_for(shown.form, None, wish.redact, sys.stderr)
+    return _rendered(report, shown, redactor, color=color, width=terminal_width(2))
 
 
 def _rendered(report: Report, wish: Wish, redactor: Redactor | None, *, color: bool = False, width: int = 100) -> str:

@@ -2,7 +2,9 @@
 
 `python -m vdoctor.demo.playback FOLDER [--speed N] [--cast ROLE=BEHAVIOUR,...]`. FOLDER holds a log.txt, and a
 samples.jsonl (a session) or a case.json beside it. The times are those of the recording, else those that the log
-prints, else twenty lines a second. It ends as the recording did: a session's status or signal; a case that crashed
+prints, else twenty lines a second. What the processes of a session did (work, read, compile, wait, stop) its stand-ins do
+at the same moments; those of a log do what a good start does in each phase. Process ids in the log become those of the
+stand-ins. It ends as the recording did: a session's status or signal; a case that crashed
 with 1; one that hung or served waits for a signal.
 """
 
@@ -10,8 +12,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import heapq
 import json
+import math
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -21,11 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from vdoctor.demo.actors import Actor
+from vdoctor.demo.scenes import Moment, moments
 from vdoctor.intake.reader import EventReader
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.model import phase_of
 from vdoctor.startup.timeline import Timeline, depth
 
+#: `(EngineCore_DP0 pid=77)`.
+_PID = re.compile(rb"(\b[A-Za-z]\w{2,40})( pid=)(\d{1,9})\b")
 _LINES_PER_SECOND = 20.0
 #: No pause of a recording is played longer than this, in seconds of the recording: a stall is shown by its cast.
 _LONGEST_PAUSE = 120.0
@@ -76,8 +84,12 @@ def _printed(data: bytes) -> Iterator[tuple[float, bytes]]:
 class Play:
     """One performance."""
 
-    def __init__(self, folder: Path, speed: float, cast: Mapping[str, str], place: Path) -> None:
-        """`cast` says what each role does once the log has been played; `place` is an empty folder."""
+    def __init__(
+        self, folder: Path, speed: float, cast: Mapping[str, str], place: Path, linger: float = math.inf
+    ) -> None:
+        """`cast` says what each role does once the log has been played; `place` is an empty folder; after `linger` seconds
+        a start that would wait for a signal ends by itself."""
+        self._linger = linger
         self._folder = folder
         self._speed = speed
         self._cast = cast
@@ -87,19 +99,26 @@ class Play:
         self._timeline = Timeline()
         self._reader = EventReader()
         self._splitter = LineSplitter()
+        self._moments = list(moments(_entries(folder)))
+        #: recorded pid -> name of the stand-in, the last one that it took
+        self._names = {pid: name for _, moment in self._moments for pid, (name, _) in moment.items()}
+        self._on_stage: set[int] = set()
 
     def run(self) -> int:
         """Play to the end; the exit status."""
         begun = time.monotonic()
         before = 0.0
         skipped = 0.0
-        for t, data in schedule(self._folder):
+        for t, part in self._parts():
             skipped += max(0.0, t - before - _LONGEST_PAUSE)
             before = t
             time.sleep(max(0.0, (t - skipped) / self._speed - (time.monotonic() - begun)))
-            sys.stdout.buffer.write(data)
+            if isinstance(part, Moment):
+                self._stage(part)
+                continue
+            self._follow(part)
+            sys.stdout.buffer.write(_PID.sub(self._own_pid, part))
             sys.stdout.buffer.flush()
-            self._follow(data)
         for role, behaviour in self._cast.items():
             self._actor(role).do(behaviour)
         return self._end()
@@ -109,11 +128,33 @@ class Play:
         for actor in self._actors.values():
             actor.die()
 
+    def _parts(self) -> Iterator[tuple[float, bytes | Moment]]:
+        """Output and, of a session, what the processes did, in order of time."""
+        return heapq.merge(schedule(self._folder), self._moments, key=lambda part: part[0])
+
+    def _stage(self, moment: Moment) -> None:
+        """Every process does what it did then; one that was gone ends."""
+        for pid, (_, behaviour) in moment.items():
+            self._actor(self._names[pid]).do(behaviour)
+        for pid in self._on_stage - set(moment):
+            if actor := self._actors.pop(self._names[pid], None):
+                actor.die()
+        self._on_stage = set(moment)
+
+    def _own_pid(self, found: re.Match[bytes]) -> bytes:
+        """A recorded process id becomes that of the stand-in; the outermost process is this one."""
+        name = self._names.setdefault(int(found[3]), found[1].decode("ascii", "replace"))
+        pid = self._actor(name).pid if name in self._actors or depth(name) > 0 else os.getpid()
+        return found[1] + found[2] + str(pid).encode()
+
     def _follow(self, data: bytes) -> None:
         for event in self._reader.read(self._splitter.feed(data)):
             self._timeline.feed(event)
             if event.process and depth(event.process) > 0:
-                self._actor(event.process)
+                known = event.pid is not None and event.pid in self._names
+                self._actor(self._names[event.pid] if known and event.pid is not None else event.process)
+        if self._moments:
+            return
         step = self._timeline.furthest
         if step is not None and self._actors:
             inner = max(depth(role) for role in self._actors)
@@ -122,7 +163,7 @@ class Play:
 
     def _actor(self, role: str) -> Actor:
         if role not in self._actors:
-            self._actors[role] = Actor(f"VLLM::{role}", self._data)
+            self._actors[role] = Actor(f"VLLM::{role}" if depth(role) > 0 else role, self._data)
         return self._actors[role]
 
     def _end(self) -> int:
@@ -134,20 +175,23 @@ class Play:
                     signal.signal(signal.Signals[name], signal.SIG_DFL)
                 os.kill(os.getpid(), signal.Signals[name])
             return int(ended[0].get("status", 1))
-        if not ended and self._kind() == "crash":
+        if not ended and kind_of(self._folder) == "crash":
             return 1
         stopped: list[int] = []
         for signum in (signal.SIGTERM, signal.SIGINT):
             signal.signal(signum, lambda number, frame: stopped.append(number))
-        while not stopped:
+        end = time.monotonic() + self._linger
+        while not stopped and time.monotonic() < end:
             time.sleep(0.05)
         return 0
 
-    def _kind(self) -> str:
-        try:
-            return str(json.loads((self._folder / "case.json").read_text(encoding="utf-8"))["kind"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return "crash"
+
+def kind_of(folder: Path) -> str:
+    """What its case.json says: crash, stall, healthy, ...; `crash` where there is none."""
+    try:
+        return str(json.loads((folder / "case.json").read_text(encoding="utf-8"))["kind"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "crash"
 
 
 def cast_of(text: str) -> dict[str, str]:
@@ -164,10 +208,11 @@ def main(argv: list[str]) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--speed", type=float, default=1.0)
     parser.add_argument("--cast", type=cast_of, default={})
+    parser.add_argument("--linger", type=float, default=math.inf)
     # What else `vllm serve` would take is of no matter here.
     options, _ = parser.parse_known_args(argv)
     with tempfile.TemporaryDirectory(prefix="vdoctor-play-") as place:
-        play = Play(options.folder, options.speed, options.cast, Path(place))
+        play = Play(options.folder, options.speed, options.cast, Path(place), options.linger)
         try:
             return play.run()
         finally:

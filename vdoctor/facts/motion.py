@@ -11,10 +11,11 @@ _SOURCE = "watch"
 _OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 
 
-def motion_facts(motion: Motion | None, frames: str = "") -> dict[str, Fact]:
+def motion_facts(motion: Motion | None, frames: str = "", lock: str | None = None) -> dict[str, Fact]:
     """`stall.*` of a start that stands still, `slow.*` of one that takes long; nothing of one that is on its way.
 
-    `frames`: function names of the stuck processes, innermost first, one a line.
+    `frames`: function names of the stuck processes, innermost first, one a line; `lock`: the one in which a process
+    waits for a file lock.
     """
     if motion is None or motion.state == "progressing":
         return {}
@@ -28,6 +29,7 @@ def motion_facts(motion: Motion | None, frames: str = "") -> dict[str, Fact]:
             "stall.step": motion.step or "launch.config",
             "stall.waiting": motion.waiting or None,
             "stall.frames": frames or None,
+            "stall.lock": lock,
         }
     else:
         values = {

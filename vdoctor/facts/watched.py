@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 from vdoctor.facts.death import DeathFacts
 from vdoctor.intake.stacks import FaultReader
 from vdoctor.model import Event, Exit, Fact, Sample
 from vdoctor.startup.jitter import Jitter
 from vdoctor.startup.readiness import Readiness
+
+#: `torch.OutOfMemoryError: ...`, in whatever process.
+_ERROR = re.compile(r"[\w.]{0,80}(?:Error|Exception): \S")
+#: Characters of an error line that a fact keeps.
+_LONGEST = 200
 
 
 class WatchedFacts:
@@ -18,6 +25,7 @@ class WatchedFacts:
         self._readiness = Readiness()
         self.faults = FaultReader()
         self._error_at: float | None = None
+        self._last_error: Event | None = None
         self._said_ready = False
         #: seconds since the launch at which the line came whose events are fed; None: a saved log
         self.arrived: float | None = None
@@ -29,11 +37,14 @@ class WatchedFacts:
         self._readiness.restart()
         self.faults = FaultReader()
         self._said_ready = False
+        self._last_error = None
 
     def feed_event(self, event: Event, *, ready: bool) -> None:
         """Take the next event, of the line that came at `arrived`. `ready`: the log says that the server serves."""
         if event.block is not None or event.level in ("ERROR", "CRITICAL"):
             self._error_at = self.arrived
+        if event.level in ("ERROR", "CRITICAL") or _ERROR.match(event.text):
+            self._last_error = event
         self._deaths.feed_event(event)
         self._jitter.feed_event(event)
         self.faults.feed(event)
@@ -66,4 +77,7 @@ class WatchedFacts:
             frames = faults.stacks[0].frames if faults.stacks else ()
             if frames:
                 facts["fault.frame"] = Fact(frames[-1], source)
+        if silent and end is not None and end.asked is None and self._last_error is not None:
+            error = self._last_error
+            facts["exit.last_error"] = Fact(error.text[:_LONGEST], f"log:{error.line}")
         return facts | self._deaths.facts(end, silent, faults.error)

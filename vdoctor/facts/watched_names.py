@@ -10,6 +10,7 @@ WATCHED: dict[str, tuple[str, str]] = {
     "exit.after_s": ("seconds from the launch to the end", "plain"),
     "exit.died": ("the end was no orderly one", "plain"),
     "exit.silent": ("the log shows no sign of the end", "plain"),
+    "exit.last_error": ("last error line of a log that shows no other sign of the end", "plain"),
     "exit.first_dead": ("process of the server that died first", "plain"),
     "exit.first_dead_pid": ("its process id", "plain"),
     "exit.first_dead_status": ("its exit status", "plain"),

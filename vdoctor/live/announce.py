@@ -107,6 +107,7 @@ class Announcer:
         self._told: set[str] = set()
         self._dirty = False
         self._due = 0.0
+        self._dumps = 0
 
     def heard(self, events: list[Event]) -> None:
         """Whether a look at the findings may be worth it."""
@@ -120,6 +121,8 @@ class Announcer:
         """At each tick."""
         self._phase(watcher)
         self._moved(watcher)
+        self._dirty = self._dirty or watcher.dumps != self._dumps
+        self._dumps = watcher.dumps
         now = time.monotonic()
         if self._dirty and now >= self._due:
             self._dirty = False
@@ -128,6 +131,11 @@ class Announcer:
             self._findings(watcher.elapsed, watcher.report(""), final=stalled)
             # Reports of long logs take their time: seldom enough that nobody notices.
             self._due = now + max(1.0, _SHARE * (time.monotonic() - now))
+        self._file.flush()
+
+    def died(self, watcher: Watcher, report: Report) -> None:
+        """The child has ended; the last event comes when all of its processes have."""
+        self._findings(watcher.elapsed, report, final=True)
         self._file.flush()
 
     def ended(self, watcher: Watcher, report: Report, end: Exit | None) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from vdoctor.model import Exit, Sample
 
 #: Around a line that may mean something, so much is kept before and after it (a traceback, the lines that led to it).
-_BEFORE, _AFTER = 2048, 4096
+BEFORE, AFTER = 2048, 4096
 #: Of one piece of output at most this part is kept for its words: a flood of errors is a flood.
 _SHARE = 4
 #: The splitter drops what a line holds beyond 64 KiB of characters; in bytes that is at most four times as much.
@@ -67,7 +67,7 @@ class Backlog:
     def __init__(self, words: Callable[[], Iterable[bytes]] = lambda: ()) -> None:
         """`words` are asked for when something has to go: they make a line worth keeping."""
         self._words = words
-        self._automaton: object | None = None
+        self._automaton: Callable[[bytes], list[tuple[int, int, int]]] | None = None
         self._items: deque[Item] = deque()
         self._end = 0
         self._line = 0
@@ -167,8 +167,8 @@ class Backlog:
         for spot in self._spots(data):
             if spot < (ranges[-1][1] if ranges else first):
                 continue
-            begin = max(first, data.rfind(b"\n", 0, max(spot - _BEFORE, 0)) + 1, ranges[-1][1] if ranges else 0)
-            end = min(last, (data.find(b"\n", spot + _AFTER) + 1) or last)
+            begin = max(first, data.rfind(b"\n", 0, max(spot - BEFORE, 0)) + 1, ranges[-1][1] if ranges else 0)
+            end = min(last, (data.find(b"\n", spot + AFTER) + 1) or last)
             if end > begin:
                 ranges.append((begin, end))
                 room -= end - begin
@@ -179,12 +179,17 @@ class Backlog:
     def _spots(self, data: bytes) -> Iterable[int]:
         """Offsets of words, ascending."""
         if self._automaton is None:
-            from ahocorasick_rs import BytesAhoCorasick, Implementation
+            self._automaton = searcher(self._words())
+        return [start for _, start, _ in self._automaton(data)]
 
-            words = list(dict.fromkeys((*WORDS, *self._words())))
-            # Twice as fast as the automaton that is chosen for so many words, for a few MB.
-            self._automaton = BytesAhoCorasick(words, implementation=Implementation.DFA)
-        return [start for _, start, _ in self._automaton.find_matches_as_indexes(data)]  # type: ignore[attr-defined]
+
+def searcher(words: Iterable[bytes]) -> Callable[[bytes], list[tuple[int, int, int]]]:
+    """Finds these words and those of errors: (number of the word, begin, end) in the order of the data."""
+    from ahocorasick_rs import BytesAhoCorasick, Implementation
+
+    # Twice as fast as the automaton that is chosen for so many words, for a few MB.
+    automaton = BytesAhoCorasick(list(dict.fromkeys((*WORDS, *words))), implementation=Implementation.DFA)
+    return automaton.find_matches_as_indexes
 
 
 def _first_end(data: bytes) -> int:

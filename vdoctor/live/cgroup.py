@@ -30,8 +30,10 @@ class Cgroup:
         for line in listing.splitlines():
             _, _, rest = line.partition(":")
             controllers, _, path = rest.partition(":")
-            if "memory" in controllers.split(","):
-                self._levels, self._v2 = list(_levels(root / "memory", path, "memory.limit_in_bytes")), False
+            if "memory" in controllers.split(",") and (
+                levels := list(_levels(root / "memory", path, "memory.limit_in_bytes"))
+            ):
+                self._levels, self._v2 = levels, False
                 break
             if not controllers and not self._levels:
                 for base in (root, root / "unified"):

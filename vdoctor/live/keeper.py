@@ -7,6 +7,7 @@ vdoctor does, however it ends. It reads nothing of what it passes on, so that no
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import selectors
@@ -35,6 +36,7 @@ _PATIENCE = 2.0
 #: Signals by which users end a server; and those that only mean something to the child.
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PASSED = (signal.SIGUSR1, signal.SIGUSR2)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Sent by the kernel to the keeper when vdoctor ends; nobody else sends it.
 _ORPHANED = getattr(signal, "SIGRTMIN", signal.SIGUSR2) + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
 
@@ -80,6 +82,7 @@ class Keeper:
         self._full_since: float | None = None
         self._lost = 0
         self._end = False
+        self._unwritten: set[int] = set()
         self._alone = False
         self._scratch = memoryview(bytearray(_CHUNK))
 
@@ -190,7 +193,7 @@ class Keeper:
         heard = True
         if length and not self._quiet:
             self._painter.before(stream.target)
-            heard = write_all(stream.target, room[:length])
+            heard = write_all(stream.target, room[:length], lambda error: self._cannot_write(stream.target, error))
             self._painter.after(stream.target, room[:length])
         if length and not kept:
             self._lost += length
@@ -203,6 +206,12 @@ class Keeper:
             self._child.close(stream)
             return False
         return True
+
+    def _cannot_write(self, target: int, error: OSError) -> None:
+        """A full disk is told once; a closed output is nobody's surprise."""
+        if error.errno in _FULL and target not in self._unwritten:
+            self._unwritten.add(target)
+            self._link.send(Message(Kind.UNWRITTEN, target, number=error.errno))
 
     def _tell_lost(self) -> None:
         if self._lost:
@@ -232,6 +241,8 @@ class Keeper:
         if self._child.living():
             left = self._child.descendants()
             if not self._alone and self._child.code is not None:
+                # What there is to say need not wait for them.
+                self._link.send(Message(Kind.DIED, t=time.monotonic(), number=self._child.code))
                 self._link.send(Message(Kind.LEFT, number=len(left)))
             self._child.send(signal.SIGTERM)
             for process in left:

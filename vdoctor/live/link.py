@@ -21,6 +21,8 @@ class Kind(IntEnum):
     OUTPUT = 3  # stream: 1 or 2; number: bytes in the ring
     LOST = 4  # number: bytes that were passed on while nobody took the record
     LEFT = 5  # number: processes that outlived the child
+    DIED = 7  # t: when the child ended; number: its return code; its other processes are being ended
+    UNWRITTEN = 8  # stream: 1 or 2; number: errno; output is lost from now on
     GONE = 6  # number: the child's return code as subprocess gives it
     FREED = 10  # number: bytes taken out of the ring
     SAY = 11  # text for standard error, whole lines

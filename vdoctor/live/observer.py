@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from vdoctor.model import Exit
+
 
 class Observer(Protocol):
     """Who wants to know. All times in seconds since the launch."""
@@ -16,6 +18,12 @@ class Observer(Protocol):
 
     def lost(self, length: int) -> None:
         """So many bytes were passed on, but are in no record: we were too slow."""
+
+    def died(self, end: Exit) -> None:
+        """The child has ended, other processes of it have not: the end of all of it is still to come."""
+
+    def unwritten(self, stream: int, reason: str) -> None:
+        """What the child writes to 1 or 2 can no longer be passed on."""
 
     def left(self, number: int) -> None:
         """The child has ended and left so many processes, which are ended now."""

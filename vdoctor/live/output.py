@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import selectors
 import time
+from collections.abc import Callable
 
 #: epoll refuses plain files, which standard input may be.
 SELECTOR: type[selectors.BaseSelector] = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 
-def write_all(fd: int, data: memoryview) -> bool:
-    """Write everything; False when the reader is gone."""
+def write_all(fd: int, data: memoryview, lost: Callable[[OSError], None] | None = None) -> bool:
+    """Write everything; False when the reader is gone. `lost` hears why what is left could not be written."""
     while data:
         try:
             data = data[os.write(fd, data) :]
@@ -20,8 +21,10 @@ def write_all(fd: int, data: memoryview) -> bool:
             time.sleep(0.005)
         except BrokenPipeError:
             return False
-        except OSError:
+        except OSError as error:
             # A full disk, a closed descriptor: the output is lost, the child and the record go on.
+            if lost is not None:
+                lost(error)
             return True
     return True
 

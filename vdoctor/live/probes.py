@@ -76,6 +76,14 @@ class Probes:
             found += self._server.take()
         return found
 
+    @property
+    def unseen(self) -> dict[str, str]:
+        """Facts of what a stall could not be looked at with, once it was tried."""
+        if self._dumped is None or self.stacks.busy:
+            return {}
+        found = {"watch.stacks_refused": self.stacks.refused, "watch.not_asked": self.not_asked}
+        return {name: reason for name, reason in found.items() if reason is not None}
+
     def finish(self, t: float) -> list[Sample]:
         """The last words."""
         self._deaths.stop()

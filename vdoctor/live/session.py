@@ -2,8 +2,8 @@
 
 `log.txt` holds the output as captured; `samples.jsonl` one JSON object a line in order of time:
 `{"t": seconds, "log": bytes}` (so many bytes of log.txt arrived then; `"old": true`: were there by then), a sample (records.py), `{"t", "exit"}`,
-or `{"t", "skip": [offset, bytes]}` (lines of log.txt that came too fast to be examined, see skipping.py); `session.json`
-the launch; `case.json` the label, as in fixtures.
+or `{"t", "skip": [offset, bytes]}` (lines of log.txt that came too fast to be examined, see skipping.py),
+or `{"t", "late": [offset, bytes, line]}` (of these, lines that were examined at the end after all); `session.json` the launch; `case.json` the label, as in fixtures.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -19,7 +19,7 @@ from vdoctor import __version__
 from vdoctor.errors import UserError
 from vdoctor.live.packed import is_packed, unpack
 from vdoctor.live.records import Reader, Writer, finite
-from vdoctor.live.skipping import Range, SkippingSplitter, pieces
+from vdoctor.live.skipping import MOST_LATE, Range, SkippingSplitter, late_lines, pieces
 from vdoctor.model import Exit, Fact, Observation, Sample
 
 SCHEMA = "vdoctor.session/1"
@@ -67,6 +67,13 @@ class Recorder:
     def fact(self, name: str, fact: Fact) -> None:
         """What is known about the watching itself; `close` writes it down."""
         self._facts[name] = fact
+
+    def late(self, t: float, start: int, length: int, line: int) -> bytes:
+        """Lines that were skipped and are examined at the end after all; returns them."""
+        self._line({"t": round(t, 4), "late": [start, length, line]})
+        with (self.folder / "log.txt").open("rb") as log:
+            log.seek(start)
+            return log.read(length)
 
     def sample(self, sample: Sample) -> None:
         """One measurement."""
@@ -154,6 +161,8 @@ class Session:
                         start = log.tell()
                         arrived = None if entry.get("old") else t
                         yield from _fed(splitter, start, log.read(min(int(entry["log"]), size)), arrived, skips, chunk)
+                    elif "late" in entry:
+                        yield from self._late(entry["late"])
                     elif "exit" in entry:
                         yield from splitter.close(t)
                         yield _exit(t, entry["exit"])
@@ -166,6 +175,12 @@ class Session:
         except (OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise UserError(f"{self.folder}: is damaged: {error}") from None
         self.lines, self.bytes = splitter.lines, splitter.size
+
+    def _late(self, entry: Sequence[int]) -> Iterator[Observation]:
+        start, length, line = (int(number) for number in entry)
+        with (self.folder / "log.txt").open("rb") as log:
+            log.seek(max(0, start))
+            yield from late_lines(log.read(max(0, min(length, MOST_LATE))), line)
 
     def _skips(self) -> Iterator[Range]:
         for entry in self._entries("skip"):

@@ -12,6 +12,8 @@ from vdoctor.model import Line
 
 #: A place in the recorded log: offset and length in bytes.
 Range = tuple[int, int]
+#: No line range that is examined late is longer.
+MOST_LATE = 2 << 20
 
 
 class SkippingSplitter:
@@ -54,6 +56,12 @@ class SkippingSplitter:
         if not self._skipped_lines:
             return lines
         return [Line(line.no + self._skipped_lines, line.text, line.arrived) for line in lines]
+
+
+def late_lines(data: bytes, line: int) -> list[Line]:
+    """Lines that are examined at last, the first of which has that number; nobody knows when each came."""
+    splitter = LineSplitter()
+    return [Line(one.no + line - 1, one.text) for one in (*splitter.feed(data), *splitter.close())]
 
 
 def pieces(start: int, data: bytes, ranges: Sequence[Range]) -> Iterator[tuple[bytes, bool]]:

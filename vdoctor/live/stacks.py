@@ -31,8 +31,8 @@ class StackDumper:
         self._py_spy = (py_spy if py_spy is not None else find_py_spy()) or None
         self._queue: queue.SimpleQueue[Sample] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        #: why py-spy gave nothing: it is missing, or may not look
-        self.refused: str | None = None if self._py_spy else "py-spy is not installed: pip install 'vdoctor[stacks]'"
+        #: why py-spy gave nothing: `missing`, `ptrace_scope=N` (Yama's), `no-ptrace`, or what it said itself
+        self.refused: str | None = None if self._py_spy else "missing"
 
     @property
     def busy(self) -> bool:
@@ -63,8 +63,14 @@ class StackDumper:
     def _run(self, processes: Sequence[tuple[int, str | None]]) -> None:
         t = self._now()
         stacks: list[Stack] = []
+        seen = False
         for pid, role in processes:
-            stacks += self._with_py_spy(pid, role) or from_proc(pid, role)
+            own = self._with_py_spy(pid, role)
+            seen = seen or bool(own)
+            stacks += own or from_proc(pid, role)
+        if seen:
+            # One that ended meanwhile is no reason to complain.
+            self.refused = None
         if stacks:
             self._queue.put(Sample(t, stacks=tuple(stacks)))
 
@@ -135,7 +141,7 @@ def from_proc(pid: int, role: str | None) -> list[Stack]:
 
 
 def _reason(error: str) -> str:
-    """Why py-spy may not look, in a line that helps."""
+    """Why py-spy may not look, in the words of `StackDumper.refused`."""
     lines = [line for line in error.splitlines() if line.strip()]
     first = lines[0] if lines else "no answer"
     if "ermission" not in error:
@@ -144,5 +150,5 @@ def _reason(error: str) -> str:
     with contextlib.suppress(OSError):
         scope = (_PROC / "sys/kernel/yama/ptrace_scope").read_text().strip()
     if scope in ("1", "2", "3"):
-        return f"py-spy may not look (kernel.yama.ptrace_scope is {scope}): run as root, or sudo sysctl kernel.yama.ptrace_scope=0"
-    return "py-spy may not look: run as root; in a container add --cap-add SYS_PTRACE"
+        return f"ptrace_scope={scope}"
+    return "no-ptrace"

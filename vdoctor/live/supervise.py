@@ -49,6 +49,8 @@ class Supervisor:
         self._stopped_at: float | None = None
         self._signals = Signals(self._send)
         self._pid = 0
+        #: signals that came while the child was being made
+        self._early: list[int] | None = []
         self._killed = False
         self._gone: Message | None = None
         self._history: History | None = None
@@ -82,9 +84,9 @@ class Supervisor:
         self._inlet = self._history is not None
         self._pid = first.number
         self._merger = Merger(streams)
-        if self._signals.asked is not None:
-            # The signal came while the child was being made.
-            self._send(signal.Signals[self._signals.asked])
+        early, self._early = self._early or [], None
+        for signum in early:
+            self._send(signum)
 
     def _first(self) -> Message:
         """Whether it started. Raises CannotStart."""
@@ -121,6 +123,9 @@ class Supervisor:
             return None
         code = self._gone.number if self._gone else self._end_orphans()
         self._pid = 0
+        return self._exit(t, code)
+
+    def _exit(self, t: float, code: int) -> Exit:
         status, name = status_of(code)
         asked = self._signals.asked
         return Exit(t, status, name, "stop" if self._stopped_at is not None and not asked else asked)
@@ -167,10 +172,12 @@ class Supervisor:
 
     def _send(self, signum: int) -> None:
         """Signal the whole process group of the child; its id is not reused before it is gone for us."""
-        if self._pid:
+        if self._early is not None:
+            self._early.append(signum)
+        elif self._pid:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signum)
-        elif signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT) and hasattr(self, "_started"):
+        elif signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
             self._tell(Message(Kind.END))
 
     def _loop(self, tick: float) -> None:
@@ -251,6 +258,10 @@ class Supervisor:
                     self._observer.lost(message.number)
                 elif message.kind is Kind.LEFT:
                     self._observer.left(message.number)
+                elif message.kind is Kind.UNWRITTEN:
+                    self._observer.unwritten(message.stream, os.strerror(message.number))
+                elif message.kind is Kind.DIED:
+                    self._observer.died(self._exit(max(0.0, message.t - self._started), message.number))
                 elif message.kind is Kind.GONE:
                     self._gone = message
         except Closed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING, Protocol
 from vdoctor.diagnose import Examination
 from vdoctor.launch.endpoint import Endpoint
 from vdoctor.live.backlog import Backlog, Gap, Item, Output, Rest
+from vdoctor.live.hooks import Hooks
+from vdoctor.live.late import Late
 from vdoctor.live.observer import Observer
 from vdoctor.live.probes import Probes
 from vdoctor.live.sampler import Sampler
-from vdoctor.live.skipping import SkippingSplitter
+from vdoctor.live.skipping import SkippingSplitter, late_lines
+from vdoctor.live.speed import Speed
 from vdoctor.live.supervise import Supervisor
 from vdoctor.live.words import words_of
 from vdoctor.model import Bar, Event, Exit, Fact, Motion, Report, Sample, Source
@@ -52,8 +56,8 @@ class Feed(Protocol):
         """End the child, or the following."""
 
 
-class Watcher:
-    """Watches a server under examination. Subclass hooks: `on_started`, `on_events`, `on_tick`, `interrupted`, `left`."""
+class Watcher(Hooks):
+    """Watches a server under examination. What a subclass may add: `Hooks`."""
 
     def __init__(
         self,
@@ -90,11 +94,14 @@ class Watcher:
         self._endpoint = endpoint
         self._samples: list[Sample] = []
         self._backlog = Backlog(lambda: words_of(rules) if rules is not None else ())
+        self._late = Late(lambda: words_of(rules) if rules is not None else ())
         self._rate: float = _FIRST_RATE
         self._flood_until = self._rest_until = 0.0
-        self._speed = self._counted = 0.0
-        self._came = self._lost = 0
+        self._speed = Speed()
+        self._lost = 0
         self.told_failure = False
+        #: How often stacks were taken and examined: what they show may change what there is to say.
+        self.dumps = 0
         self.feed: Feed | None = None
 
     def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Exit:
@@ -121,6 +128,8 @@ class Watcher:
         while self.work(60.0):
             pass
         self._events(self.examination.feed(self._splitter.close(end.t if end else t)))
+        if self._splitter.skipped and (end is None or (end.status and end.asked is None)):
+            self._look_again(end.t if end else t)
         if end is not None:
             self.examination.feed([end])
         self._note("watch.skipped_bytes", self._splitter.skipped)
@@ -182,10 +191,27 @@ class Watcher:
             self._warn()
         self._backlog.output(None if old else t, data)
         limit = int(min(max(self._rate * _BEHIND_SECONDS, _LEAST), _MOST))
-        self._note_speed(len(data))
+        self._speed.feed(len(data))
         if self._backlog.waiting > 2 * limit and not self.patient:
             self._backlog.shrink(limit)
             self._flood_until = time.perf_counter() + _FLOOD_SECONDS
+
+    def died(self, end: Exit) -> None:
+        """What there is to say of the end need not wait for the processes that outlive the child."""
+        if end.asked is not None or self._splitter.skipped:
+            return
+        self._take_samples(end.t, end=True)
+        if self._probes is not None:
+            self._keep(self._probes.tick(end.t), end.t)
+        self._flood_until = 0.0
+        while self.work(60.0):
+            pass
+        # What they still say belongs to the recording before the end: for the examination it is not over yet.
+        self.examination.exit = end
+        try:
+            self.on_died(self.report(""))
+        finally:
+            self.examination.exit = None
 
     def lost(self, length: int) -> None:
         """Bytes that were passed on while the recording hung."""
@@ -209,7 +235,7 @@ class Watcher:
         if size > 8192:
             # Half the old value: one slow traceback is no trend.
             self._rate += (size / max(now - begun, 1e-6) - self._rate) / 2
-        self._rest_until = now + (_LONG_REST if self._speed > _TORRENT else _REST) * (now - begun)
+        self._rest_until = now + (_LONG_REST if self._speed.rate > _TORRENT else _REST) * (now - begun)
         return done > 0 and len(self._backlog) > 0
 
     def tick(self, t: float) -> bool:
@@ -218,6 +244,7 @@ class Watcher:
         self._take_samples(t)
         if self._probes is not None:
             self._keep(self._probes.tick(t), t)
+            self._note_unseen(self._probes)
         if self.examination.ready and self.ready_at is None:
             self.ready_at = t
         self._stop_measuring(t)
@@ -226,40 +253,22 @@ class Watcher:
             self.stop_reason = True
         return self.stop_reason
 
-    # ------------------------------------------------------------------ hooks
-
-    def on_started(self, pid: int) -> None:
-        """The child runs (0: there is none)."""
-
-    def on_events(self, events: list[Event]) -> None:
-        """New events were examined."""
-
-    def on_tick(self, t: float) -> None:
-        """About ten times a second, seldom when nothing happens."""
-
-    def interrupted(self, times: int) -> None:
-        """The user pressed Ctrl-C."""
-
-    def left(self, number: int) -> None:
-        """The child ended before its other processes."""
-
-    def on_record_failed(self, error: OSError) -> None:
-        """The recording stopped."""
-
     # ------------------------------------------------------------------ inside
 
-    def _note_speed(self, size: int) -> None:
-        """Bytes a second that came lately."""
-        now = time.perf_counter()
-        self._came += size
-        if now - self._counted >= 0.25:
-            self._speed = self._came / (now - self._counted)
-            self._came, self._counted = 0, now
+    def _look_again(self, t: float) -> None:
+        """The line that says why it died may be in what came too fast."""
+        if self.recorder is None or self.recorder.failed is not None:
+            return
+        with contextlib.suppress(OSError):
+            for one in self._late.search(self.recorder.folder / "log.txt"):
+                data = self.recorder.late(t, *one)
+                self._events(self.examination.feed(late_lines(data, one.line)))
 
     def _examine(self, item: Item) -> None:
         if isinstance(item, Output):
             self._events(self.examination.feed(self._splitter.feed(item.data, item.t)))
         elif isinstance(item, Gap):
+            self._late.note(item.start, item.length, self._splitter.lines + 1)
             self._splitter.skip(item.length, item.newlines)
             if self.recorder is not None:
                 self.recorder.skip(self.elapsed, item.start, item.length)
@@ -267,6 +276,7 @@ class Watcher:
             self._splitter.pass_over(item.length)
         else:
             self.examination.feed([item])
+            self.dumps += isinstance(item, Sample) and bool(item.stacks)
 
     def _events(self, events: list[Event]) -> None:
         for event in events:
@@ -301,9 +311,16 @@ class Watcher:
             self._take_samples(t, end=True)
             self._sampler = None
 
-    def _note(self, name: str, number: int) -> None:
-        if number:
-            self.facts[name] = Fact(number, "watch")
+    def _note_unseen(self, probes: Probes) -> None:
+        before = len(self.facts)
+        for name, reason in probes.unseen.items():
+            self._note(name, reason)
+        if len(self.facts) > before:
+            self.on_unseen()
+
+    def _note(self, name: str, value: int | str) -> None:
+        if value and name not in self.facts:
+            self.facts[name] = Fact(value, "watch")
             if self.recorder is not None:
                 self.recorder.fact(name, self.facts[name])
 

@@ -19,6 +19,7 @@ from vdoctor.report.fact_words import place
 from vdoctor.report.json import pick
 from vdoctor.report.motion import motion_line
 from vdoctor.report.proof import proof_lines
+from vdoctor.report.unseen import unseen_lines
 from vdoctor.report.words import word
 
 _STYLES = {
@@ -102,6 +103,8 @@ def _head(console: Console, report: Report, lang: str) -> None:
     console.print(head, overflow="fold")
     if report.motion is not None and report.motion.state != "progressing":
         console.print(Shown(motion_line(report.motion, lang)))
+    for line in unseen_lines(report, lang):
+        console.print(Shown(line, style="dim"))
     if report.looks_like:
         console.print(Shown(word("looks_like", lang).format(what=report.looks_like)))
 

@@ -97,6 +97,14 @@ _WORDS: dict[str, tuple[str, str]] = {
         "仍在运行；再按一次 Ctrl-C 将强制结束（SIGKILL）它和它的所有进程",
     ),
     "killed_now": ("killed", "已强制结束"),
+    "stdout": ("standard output", "标准输出"),
+    "stderr": ("standard error", "标准错误"),
+    "unwritten": (
+        "{name} cannot be written ({reason}): from here on output is lost there, the server goes on",
+        "{name}无法写入（{reason}）：此后的输出在那里丢失，服务继续运行",
+    ),
+    "kept": ("; the session has it", "；会话里有记录"),
+    "not_kept": ("", ""),
     "left_behind": (
         "the command has ended but {count} of its processes had not; they are being ended"
         " (to watch a server that runs in the background: vdoctor watch --pid PID, or --follow LOG)",

@@ -47,6 +47,10 @@ STEPS: dict[str, Patience] = {
     "runtime.serving": Patience(60.0, 300.0, 300.0),
 }
 
+#: The least that a user may ask for: a healthy start stands still for 7 s (see above), and use of the processor is
+#: averaged over 5 s.
+LEAST = 10.0
+
 #: A stopped process (SIGSTOP, a debugger) cannot move: confirmed by so many seconds in that state.
 STOPPED = 3.0
 TRACED = 10.0

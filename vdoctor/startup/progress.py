@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vdoctor.model import Event, HostSample, Motion, Sample, Stack, phase_of
 from vdoctor.startup import patience as limits
-from vdoctor.startup.frames import innermost
+from vdoctor.startup.frames import file_lock, innermost
 from vdoctor.startup.gpus import GpuPulse
 from vdoctor.startup.heartbeat import Heartbeats
 from vdoctor.startup.last_stall import LastStall
@@ -142,6 +142,11 @@ class Progress:
         stall = self.last_stall.motion
         return innermost(self._stacks, stall.pid if stall else None)
 
+    @property
+    def file_lock(self) -> str | None:
+        """The frame in which a stuck process waits for a file lock."""
+        return file_lock(self._stacks)
+
     # ------------------------------------------------------------------ what is seen
 
     def _sees(self) -> bool:
@@ -255,6 +260,9 @@ class Progress:
         if self._tree.groups() and self._gpus.full_for(self._clock) >= idle:
             # The ranks sleep until their GPUs are done, and these wait for each other.
             cause = Cause("collective", None)
+        if cause.kind in ("download", "unknown") and file_lock(self._stacks):
+            # From outside a wait for a lock looks like one for the network.
+            cause = cause._replace(kind="lock")
         waiting = self._tree.named(cause.pulse) if cause.pulse else self._tree.named(None)
         return self._stalled(cause, idle, tuple(name for _, name in waiting))
 
