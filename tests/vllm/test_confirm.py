@@ -20,8 +20,8 @@ from tests.vllm.watched import RealVllm, free_port, server_environment
 pytestmark = pytest.mark.vllm
 
 SHORT = ("--max-model-len", "512")
-# Where more than the model's 1024 positions are wanted.
-LONG = ("--hf-overrides", '{"max_position_embeddings": 400000}', "--max-num-seqs", "4")
+# Where more than the model's 1024 positions are wanted; each length would be compiled anew.
+LONG = ("--hf-overrides", '{"max_position_embeddings": 400000}', "--max-num-seqs", "4", "--enforce-eager")
 #: GiB of KV cache (VLLM_CPU_KVCACHE_SPACE) over the bytes of a token: 4 layers, 4 heads of 64, keys and values, bf16.
 TOKENS_THAT_FIT = (1 << 30) // (4 * 4 * 64 * 2 * 2)
 TIMEOUT_S = 1800.0
