@@ -160,6 +160,26 @@ def test_control_c_is_reported_as_the_users_wish(mark: Mark, tmp_path: Path) -> 
     }
 
 
+def test_what_is_measured_after_control_c_is_marked_as_the_way_out(mark: Mark, tmp_path: Path) -> None:
+    samples = tmp_path / "s" / "samples.jsonl"
+
+    def measured() -> list[bool]:
+        rows = [json.loads(row) for row in samples.read_text().splitlines(keepends=True) if row.endswith("\n")]
+        return [row.get("asked", False) for row in rows if "host" in row]
+
+    script = "trap 'sleep 2; exit 3' INT; echo ready; while :; do sleep 0.1; done"
+    process = start([*VDOCTOR, "watch", "--session", str(tmp_path / "s"), *shell(script)], env=mark.env)
+    assert process.stdout is not None
+    read_until(process.stdout.fileno(), b"ready\n")
+    assert until(lambda: samples.exists() and measured())
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 3
+    seen = measured()
+    assert (seen[0], seen[-1]) == (False, True)
+    assert seen == sorted(seen)
+
+
 # sessions
 
 

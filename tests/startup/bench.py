@@ -24,6 +24,7 @@ class Bench:
         self.host: dict[str, Any] = {}
         self.gpus: tuple[GpuSample, ...] = ()
         self.metrics: dict[str, float] | None = None
+        self.asked = False
         for name in names:
             self.add(name)
 
@@ -73,7 +74,7 @@ class Bench:
         """Measure now."""
         tree = tuple(self.processes.values())
         host = HostSample(len(tree), sum(p.rss for p in tree), sum(p.cpu_seconds for p in tree), tree, **self.host)
-        self.progress.sample(Sample(self.t, self.gpus, host, metrics=self.metrics))
+        self.progress.sample(Sample(self.t, self.gpus, host, metrics=self.metrics, asked=self.asked))
 
     @property
     def motion(self) -> Motion:

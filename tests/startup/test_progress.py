@@ -520,6 +520,29 @@ def test_end_that_was_asked_for_keeps_the_stall() -> None:
     assert bench.progress.final(asked=False) is None
 
 
+def test_server_that_hangs_on_its_way_out_does_not_hide_the_stall() -> None:
+    """Seen with a real one: an open request keeps the front end, idle, for a minute."""
+    bench = serving(*TWO)
+    bench.set("Worker_TP1", state="T")
+    bench.run(10, Worker_TP0=SPIN)
+    bench.asked = True
+    bench.processes = {"APIServer": bench.processes["APIServer"]}
+    bench.run(4, APIServer=SPIN)
+    bench.run(90)
+    bench.line("INFO: Application shutdown complete.", "APIServer", "runtime.startup")
+    final = bench.progress.final(asked=True)
+    assert final is not None and (final.kind, final.process) == ("stopped", "Worker_TP1")
+
+
+def test_server_that_was_well_when_the_user_asked_for_its_end_was_not_stalled() -> None:
+    bench = serving(*TWO)
+    bench.run(10, Worker_TP0=SPIN, Worker_TP1=SPIN)
+    bench.asked = True
+    bench.run(400)
+    stalled(bench)  # as long as it lives, it is told
+    assert bench.progress.final(asked=True) is None
+
+
 def test_request_that_fails_at_the_end_does_not_hide_the_stall() -> None:
     bench = serving(*TWO)
     bench.set("Worker_TP1", state="T")

@@ -1,9 +1,10 @@
-"""A model hub on this machine that answers, drips and falls silent, for ``HF_ENDPOINT``."""
+"""Model hubs on this machine that answer, drip and fall silent, or never answer, for ``HF_ENDPOINT``."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -96,3 +97,50 @@ def dripping_hub(folder: Path, drip_s: float) -> Iterator[Hub]:
             hub.over.set()
             hub.shutdown()
             thread.join()
+
+
+class MuteHub:
+    """Accepts every connection, reads what is asked, and says nothing."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._held: list[socket.socket] = []
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        self.asked = False  # a request has come
+
+    def serve(self) -> None:
+        """Until the listener is closed."""
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            self._held.append(connection)
+            threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
+
+    def _hear(self, connection: socket.socket) -> None:
+        try:
+            while connection.recv(1 << 16):
+                self.asked = True
+        except OSError:
+            pass
+
+    def close(self) -> None:
+        """Hang up."""
+        for connection in self._held:
+            connection.close()
+
+
+@contextmanager
+def mute_hub() -> Iterator[MuteHub]:
+    """The hub, as long as the block lasts."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        hub = MuteHub(listener)
+        thread = threading.Thread(target=hub.serve, daemon=True)
+        thread.start()
+        try:
+            yield hub
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            hub.close()

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.vllm.replay import STALL_AFTER_S, motions
 from tests.vllm.watched import STOP_TIMEOUT_S, RealVllm, Watched, WorkerKiller, analyze, foreseen, free_port, watching
 
 pytestmark = pytest.mark.vllm
@@ -231,6 +232,14 @@ def test_healthy_verdict(healthy: Watched) -> None:
     assert healthy.report["verdict"] == "healthy"
     assert healthy.report["phase"] is None
     assert {finding["severity"] for finding in healthy.report["findings"]} <= {"info"}
+
+
+def test_healthy_is_never_stalled(healthy: Watched) -> None:
+    """With a patience that is far below the one built in."""
+    seen = list(motions(healthy))
+    assert {motion.state for motion in seen} <= {"progressing", "slow"}
+    assert {"starting", "computing"} & {motion.doing for motion in seen}
+    assert max(motion.since for motion in seen) < STALL_AFTER_S
 
 
 def test_healthy_engine(healthy: Watched) -> None:

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from tests.processes import until
+from tests.vllm.replay import motions, stalls
 from tests.vllm.watched import RealVllm, Watch, Watched, analyze, free_port, watching
 
 pytestmark = pytest.mark.vllm
@@ -66,6 +67,13 @@ def facts(watched: Watched) -> dict[str, Any]:
 
 def test_ready_by_log_and_health(served: Watched) -> None:
     assert facts(served)["server.ready_by"] == "log and health"
+
+
+def test_a_server_under_load_is_never_stalled(served: Watched) -> None:
+    """More requests than fit, and each of them moves on."""
+    seen = list(motions(served))
+    assert "serving" in {motion.doing for motion in seen}
+    assert stalls(served) == []
 
 
 def test_a_cache_too_small_for_the_load_is_found_in_metrics(served: Watched) -> None:

@@ -11,25 +11,18 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
 
 import pytest
 
-from tests.cases import rules
+from tests.processes import until
 from tests.slowfs import may_mount, slow_folder
-from tests.vllm.hub import REPOSITORY, dripping_hub
+from tests.vllm.hub import REPOSITORY, dripping_hub, mute_hub
+from tests.vllm.replay import STALL_AFTER_S, motions, stalls
 from tests.vllm.watched import READY_TIMEOUT_S, STOP_TIMEOUT_S, RealVllm, Watch, Watched, free_port, watching
-from vdoctor.diagnose import Examination
-from vdoctor.launch import options as option_tables
-from vdoctor.launch.command import parse
-from vdoctor.live.session import Session
-from vdoctor.model import Motion
 
 pytestmark = pytest.mark.vllm
 
-#: Far below the patience that is built in: every healthy stretch of these runs is a test against false alarms.
-STALL_AFTER_S = 15.0
 OPTIONS = ("--stall-after", str(STALL_AFTER_S))
 #: A stall is there after the patience, the mean of five seconds, and the time between two samples.
 STALL_SEEN_S = STALL_AFTER_S + 10.0
@@ -56,28 +49,13 @@ def said(watch: Watch, pattern: str) -> re.Match[str]:
 
 
 def interrupted(watch: Watch, stopped: int | None = None) -> Watched:
-    """The run, ended as with Ctrl-C; a server waits for a ``stopped`` process for ever, so that one is killed."""
+    """The run, ended as with Ctrl-C. During a start a server waits for a ``stopped`` process for ever: it is killed."""
     watch.process.send_signal(signal.SIGINT)
     if stopped is not None:
         time.sleep(2)
-        os.kill(stopped, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # a server that is ready kills it itself
+            os.kill(stopped, signal.SIGKILL)
     return watch.finish(STOP_TIMEOUT_S)
-
-
-def motions(watched: Watched, stall_after: float | None) -> Iterator[Motion]:
-    """What vdoctor said after every observation, by the recording."""
-    session = Session(watched.session)
-    examination = Examination(rules(), option_tables.load(), parse(session.command), session.facts, stall_after)
-    for observation in session.observations():
-        examination.feed([observation])
-        if examination.exit is None and (motion := examination.motion) is not None:
-            yield motion
-
-
-def stalls(watched: Watched, stall_after: float | None = STALL_AFTER_S) -> list[Motion]:
-    """The first moment of every stall, in order."""
-    states = groupby(motions(watched, stall_after), key=lambda m: (m.state == "stalled", m.kind, m.process))
-    return [next(group) for (stalled, _, _), group in states if stalled]
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs the right to mount a file system")
@@ -109,7 +87,7 @@ def test_slow_and_silent_storage_and_a_stopped_worker(real: RealVllm, tmp_path: 
     assert [(stall.step or "").partition(".")[0] for stall in seen] == ["weight_load", "weight_load", "kv_init"]
     assert {stall.pid for stall in seen} == {worker}
     assert {stall.waiting for stall in seen} == {("APIServer", "EngineCore")}
-    loading = [m for m in motions(watched, STALL_AFTER_S) if m.step == "weight_load.read" and m.state != "stalled"]
+    loading = [m for m in motions(watched) if m.step == "weight_load.read" and m.state != "stalled"]
     assert "reading" in {motion.doing for motion in loading}
     assert watched.report["verdict"] == "stalled"
     assert watched.report["motion"]["kind"] == "stopped"
@@ -142,6 +120,8 @@ def test_one_of_two_ranks_stopped_while_a_request_runs(real: RealVllm, tmp_path:
     assert (stall.step or "").startswith("runtime.")
     assert watched.report["verdict"] == "stalled"
     assert watched.report["phase"] == "runtime"
+    # An open request keeps the front end for a minute after Ctrl-C: that is not what the user ended.
+    assert (watched.report["motion"]["kind"], watched.report["motion"]["pid"]) == ("stopped", worker)
     assert watched.first["id"] == "dist.straggler"
 
 
@@ -191,22 +171,36 @@ def _forget(request: urllib.request.Request) -> None:
         pass
 
 
-def test_hub_that_drips_is_slow_and_one_that_is_silent_hangs(real: RealVllm, tmp_path: Path) -> None:
+def hub_environment(url: str, folder: Path) -> dict[str, str]:
+    """What makes huggingface_hub ask the hub at `url`, with an empty cache."""
+    home = {"HF_ENDPOINT": url, "HF_HUB_OFFLINE": "0", "HF_HOME": str(folder / "hf")}
+    return home | {"HF_HUB_DISABLE_XET": "1", "NO_PROXY": "127.0.0.1"}
+
+
+def test_hub_that_accepts_and_never_answers_hangs(real: RealVllm, tmp_path: Path) -> None:
+    """Its client gives up on each try after ten seconds, and tries again."""
+    with mute_hub() as hub:
+        argv = serve(real, REPOSITORY, "--port", str(free_port()))
+        env = hub_environment(hub.url, tmp_path)
+        with watching(real, tmp_path, argv, options=OPTIONS, env=env) as watch:
+            assert until(lambda: hub.asked or watch.process.poll() is not None, READY_TIMEOUT_S), watch.output()
+            assert not until(lambda: watch.process.poll() is not None, STALL_SEEN_S), watch.output()
+            watch.process.terminate()
+            watched = watch.finish(STOP_TIMEOUT_S)
+    (stall,) = stalls(watched)
+    assert (stall.kind, stall.step, stall.pid is not None) == ("download", "launch.config", True)
+    assert watched.report["verdict"] == "stalled"
+    assert watched.first["id"] == "model.download-stalled"
+    assert watched.left == []
+
+
+def test_hub_that_drips_is_slow_and_one_that_falls_silent_hangs(real: RealVllm, tmp_path: Path) -> None:
     with dripping_hub(Path(real.model), DRIP_S) as hub:
-        env = {
-            "HF_ENDPOINT": hub.url,
-            "HF_HUB_OFFLINE": "0",
-            "HF_HOME": str(tmp_path / "hf"),
-            "HF_HUB_DISABLE_XET": "1",
-        }
-        env |= {"HF_HUB_DOWNLOAD_TIMEOUT": "600", "NO_PROXY": "127.0.0.1"}
+        env = hub_environment(hub.url, tmp_path) | {"HF_HUB_DOWNLOAD_TIMEOUT": "600"}
         argv = serve(real, REPOSITORY, "--port", str(free_port()))
         with watching(real, tmp_path, argv, options=OPTIONS, env=env) as watch:
-            limit = time.monotonic() + READY_TIMEOUT_S
-            while hub.began is None and time.monotonic() < limit:
-                assert watch.process.poll() is None, watch.output()
-                time.sleep(0.2)
-            time.sleep(DRIP_S + STALL_SEEN_S)
+            assert until(lambda: hub.began or watch.process.poll() is not None, READY_TIMEOUT_S), watch.output()
+            assert not until(lambda: watch.process.poll() is not None, DRIP_S + STALL_SEEN_S), watch.output()
             # It does not heed SIGINT in the middle of a request.
             watch.process.terminate()
             watched = watch.finish(STOP_TIMEOUT_S)
@@ -214,7 +208,7 @@ def test_hub_that_drips_is_slow_and_one_that_is_silent_hangs(real: RealVllm, tmp
     assert stall.kind == "download"
     assert (stall.process, stall.pid is not None) == ("APIServer", True)
     # Not one moment of the dripping is in the stall.
-    dripped = [motion for motion in motions(watched, STALL_AFTER_S) if motion.doing == "downloading"]
+    dripped = [motion for motion in motions(watched) if motion.doing == "downloading"]
     assert dripped[-1].t - dripped[0].t > DRIP_S / 2
     assert watched.report["verdict"] == "stalled"
     assert watched.first["id"] == "model.download-stalled"
@@ -226,7 +220,7 @@ def test_cold_compilation_is_never_stalled(real: RealVllm, tmp_path: Path) -> No
     with watching(real, tmp_path, serve(real, real.model, "--port", str(port)), options=OPTIONS, env=env) as watch:
         watch.wait_until_served(port)
         watched = interrupted(watch)
-    seen = list(motions(watched, STALL_AFTER_S))
+    seen = list(motions(watched))
     assert {motion.state for motion in seen} <= {"progressing", "slow"}
     assert "compiling" in {motion.doing for motion in seen}
     assert max(motion.since for motion in seen) < STALL_AFTER_S * 2 / 3

@@ -26,6 +26,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
+from tests.processes import default_signals
+
 # A cold start takes 60-100 s on two idle cores; with six other busy processes each of these runs
 # has been seen to take three minutes.
 READY_TIMEOUT_S = 600.0
@@ -131,7 +133,7 @@ class Watch:
             stderr=subprocess.PIPE,
             env=server_environment(real, self._run_id) | dict(env or {}),
             start_new_session=True,
-            preexec_fn=_end_with_the_tests,
+            preexec_fn=_of_the_tests,
         )
         self._threads = [
             threading.Thread(target=self._read, args=("stdout",), daemon=True),
@@ -249,12 +251,13 @@ class Watch:
                 process.kill()
 
 
-def _end_with_the_tests() -> None:
-    """Ask the kernel for a SIGTERM when the thread that called fork ends.
+def _of_the_tests() -> None:
+    """Heed signals, and ask the kernel for a SIGTERM when the thread that called fork ends.
 
-    A test process that is killed outright (a time limit, for one) runs no teardown, and the server
-    would stay for good.
+    A suite that runs in the background ignores SIGINT, and what it starts would do the same. A test process that is
+    killed outright (a time limit, for one) runs no teardown, and the server would stay for good.
     """
+    default_signals()
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -297,7 +297,7 @@ class Watcher(Hooks):
     def _keep(self, samples: Sequence[Sample], latest: float) -> None:
         for sample in samples:
             # One number of digits for the recording and the examination: both must see the same.
-            sample = replace(sample, t=round(min(sample.t, latest), 4))
+            sample = replace(sample, t=round(min(sample.t, latest), 4), asked=self.asked)
             last = self.last_sample or sample
             self.last_sample = replace(sample, host=sample.host or last.host, gpus=sample.gpus or last.gpus)
             if self.recorder is not None:

@@ -200,7 +200,7 @@ class Sample:
 
     `metrics` are values of the server's /metrics by name (labels summed, of shares the highest), `health` the status of
     GET /health: 0 = no answer; `deaths` are processes of the tree that ended, `kernel` new lines of the kernel's log that
-    may concern them.
+    may concern them. `asked`: the user has asked for the end.
     """
 
     t: float
@@ -212,6 +212,7 @@ class Sample:
     health: int | None = None
     deaths: tuple[Death, ...] = ()
     kernel: tuple[str, ...] = ()
+    asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

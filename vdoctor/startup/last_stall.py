@@ -18,12 +18,17 @@ class LastStall:
 
     def __init__(self) -> None:
         self.motion: Motion | None = None
+        #: when the user asked for the end, and how the start stood then
+        self.asked: tuple[float, Motion | None] | None = None
         #: the last line before it began
         self.line = 0
         self._over: float | None = None
 
     def feed(self, now: Motion | None, t: float, tree: Tree, line: int) -> None:
         """The verdict after a measurement, and the number of the last line."""
+        if self.asked is not None:
+            # A server that hangs on its way out does so for reasons of its own.
+            return
         if now is not None and now.state == "stalled":
             if self.motion is None or self._over is not None:
                 self.line = line
@@ -38,12 +43,18 @@ class LastStall:
             gone = pid not in tree.pulses if pid is not None else bool(tree.dead)
             self._over = math.inf if gone else self._over
 
+    def ask(self, t: float, now: Motion | None) -> None:
+        """The user asked for the end at `t` or before, when the verdict was `now`."""
+        self.asked = self.asked or (t, now)
+
     def forget(self) -> None:
         """The start went a step further."""
-        self.motion = None
+        if self.asked is None:
+            self.motion = None
 
     def at_end(self, t: float) -> Motion | None:
         """The stall that an end at `t`, which somebody asked for, put an end to."""
-        if self._over is None or t - self._over <= _LAST_WORDS:
+        asked_at = self.asked[0] if self.asked is not None else t
+        if self._over is None or asked_at - self._over <= _LAST_WORDS:
             return self.motion
         return None

@@ -95,7 +95,10 @@ class Progress:
     def sample(self, sample: Sample) -> None:
         """Take a measurement."""
         self._advance(sample.t)
-        self._stacks = sample.stacks or self._stacks
+        if sample.asked:
+            self.last_stall.ask(self._clock, self.verdict())
+        elif sample.stacks:
+            self._stacks = sample.stacks
         self._gpus.feed(self._clock, sample.gpus, set(self._tree.pulses))
         self._serving.sample(sample, self._clock, self._heartbeats.requests)
         if sample.host is not None and sample.host.tree:
@@ -132,7 +135,7 @@ class Progress:
         """
         if asked and (stall := self.last_stall.at_end(self._clock)):
             return stall
-        now = self.verdict()
+        now = self.last_stall.asked[1] if asked and self.last_stall.asked else self.verdict()
         wanted = ("stalled", "slow") if asked else ("stalled",)
         return now if now is not None and now.state in wanted else None
 
