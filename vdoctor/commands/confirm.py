@@ -27,6 +27,7 @@ from vdoctor.live.child import CannotStart
 from vdoctor.live.session import Recorder, Session, is_session
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import Change, Launch, Report, Trial
+from vdoctor.relaunch import fresh
 from vdoctor.relaunch.book import Book
 from vdoctor.relaunch.consent import Mode, permission, refusal
 from vdoctor.relaunch.driver import PORT_FINDING, Driver, End, Limits, port_reason
@@ -134,10 +135,12 @@ def _search(
     can_ask = wish.mode == "ask" and sys.stdin.isatty() and sys.stderr.isatty()
     allowed = permission(wish.mode, (lambda step: _ask(step, lang)) if can_ask else None)
     base = _way_around(holder(address(launch, options, version)), first, wish.mode)
-    search = Search(launch, first, options, version, allowed=allowed, only=wish.only, base=base)
+    book = Book(folder)
+    cache = fresh.folder(os.environ, book.changes()) if not launch.container else None
+    search = Search(launch, first, options, version, allowed=allowed, only=wish.only, base=base, cache=cache)
     limits = Limits(wish.max_trials, wish.trial_timeout, wish.budget * 60)
     driver = Driver(
-        search, Book(folder), rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure
+        search, book, rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure
     )
     try:
         end = driver.run()
@@ -146,6 +149,9 @@ def _search(
     except KeyboardInterrupt:
         tell("\nvdoctor: " + word("resume", lang).format(folder=folder) + "\n")
         raise
+    finally:
+        if cache is not None:
+            fresh.tidy(cache)
     report = concluded(report, search, driver, options)
     _tell_rest(search, end, len(driver.trials), folder, options, version, lang)
     return report, search.found is not None

@@ -151,8 +151,14 @@ def _script(launch: Launch, shell: Shell) -> str:
 
 
 def environment(launch: Launch, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which to execute the words."""
-    return {**env, **dict(launch.env)}
+    """The environment in which to execute the words: what a shell makes of the printed command."""
+    home = env.get("HOME")
+    given = {name: f"{home}{value[1:]}" if home and _in_home(value) else value for name, value in launch.env}
+    return {**env, **given}
+
+
+def _in_home(value: str) -> bool:
+    return value == "~" or value.startswith("~/")
 
 
 def print_words(launch: Launch) -> list[str]:
@@ -161,8 +167,11 @@ def print_words(launch: Launch) -> list[str]:
 
 
 def print_text(launch: Launch) -> str:
-    """One line for a POSIX shell."""
-    assignments = [f"{name}={shlex.quote(value)}" for name, value in launch.env]
+    """One line for a POSIX shell. `A=~/x` in front is left to it: it stood there unquoted, or came from a rule."""
+    assignments = [
+        f"{name}=~{shlex.quote(value[1:]) if value[1:] else ''}" if _in_home(value) else f"{name}={shlex.quote(value)}"
+        for name, value in launch.env
+    ]
     return " ".join([*assignments, shlex.join(words(launch))])
 
 

@@ -15,6 +15,7 @@ import sys
 import termios
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdoctor.live.output import same_file
@@ -57,6 +58,7 @@ class Child:
         become_subreaper()
         self.code: int | None = None
         self.streams, slaves = _open_streams()
+        keeper = os.getpid()
         try:
             self._process = subprocess.Popen(
                 list(argv),
@@ -65,7 +67,7 @@ class Child:
                 stdout=slaves[0],
                 stderr=slaves[1],
                 start_new_session=True,
-                preexec_fn=_before_exec,
+                preexec_fn=lambda: _before_exec(keeper),
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             self.close_streams()
@@ -236,13 +238,28 @@ def become_subreaper() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _before_exec() -> None:
+def _before_exec(parent: int) -> None:
     """Between fork and exec: system calls alone, nothing that could take a lock."""
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
     die_with_parent()
+    if os.getppid() != parent:
+        # It ended before we asked to be told.
+        os._exit(1)
 
 
 def die_with_parent(signum: int = signal.SIGTERM) -> None:
     """Get a signal when the parent ends (Linux). One system call: it may run between fork and exec."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+
+
+def close_others(keep: int) -> None:
+    """What the parent holds open is not held open by its fork, too; the standard streams and `keep` stay."""
+    try:
+        fds = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
+    except OSError:
+        fds = list(range(3, 64))
+    for fd in fds:
+        if fd > 2 and fd != keep:
+            with contextlib.suppress(OSError):
+                os.close(fd)

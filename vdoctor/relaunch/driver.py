@@ -18,6 +18,7 @@ from vdoctor.live.watcher import Watcher
 from vdoctor.model import Change, Finding, Fix, Launch, Report, Trial
 from vdoctor.relaunch.book import Book, replay
 from vdoctor.relaunch.canary import Prober
+from vdoctor.relaunch.fresh import prepare
 from vdoctor.relaunch.ground import Holder, holder, memory_back, memory_used
 from vdoctor.relaunch.search import Moves, Search
 from vdoctor.relaunch.steps import Candidate, Outcome, outcome_of
@@ -135,6 +136,8 @@ class Driver:
         if taken is not None:
             return self._refused(candidate, taken)
         self._started += 1
+        if not candidate.launch.container:
+            prepare(candidate.fix.change)
         folder = self._book.new_folder()
         recorder = Recorder(folder, hide(words(candidate.launch)), dict(_shown(candidate.launch)), {})
         first = self._search.first

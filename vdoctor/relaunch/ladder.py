@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Change, Safety, phase_of
+from vdoctor.relaunch.fresh import FRESH
 from vdoctor.relaunch.steps import Outcome, Step, hypotheses
 
 #: Failures that no change of options cures: files, rights, hardware, spelling (the rules have the fixes there).
@@ -74,7 +75,7 @@ def _ranks(outcome: Outcome) -> bool:
 _RUNGS: tuple[_Rung, ...] = (
     _Rung(
         "cache-aside",
-        Change(env={"VLLM_CACHE_ROOT": "/tmp/vllm-fresh-cache"}),
+        Change(env={"VLLM_CACHE_ROOT": FRESH}),
         "safe",
         # A compiler that is not there is missed with any cache.
         _any(_id("compile."), _phase("kv_init")),

@@ -13,6 +13,7 @@ from dataclasses import replace
 from vdoctor.launch.command import print_words
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Change, Launch
+from vdoctor.relaunch.fresh import with_folder
 from vdoctor.relaunch.ladder import rungs
 from vdoctor.relaunch.raising import MAX_TRIALS, SCALES, ceiling, next_value, number
 from vdoctor.relaunch.steps import Candidate, Outcome, Purpose, Step, compose, hypotheses, merged
@@ -45,10 +46,11 @@ class Search:
         only: Sequence[str] = (),
         base: Steps = (),
         refine: bool = True,
+        cache: str | None = None,
     ) -> None:
         """`first`: how the unchanged launch failed; `allowed` is asked once for each step; `only`: ids of fixes to
         which the search is limited; `base`: what every trial needs here, whatever the failure; `refine`: make the
-        result small and its numbers large."""
+        result small and its numbers large; `cache`: the folder for a fresh compile cache."""
         self.launch = launch
         self.first = first
         self.found: Candidate | None = None
@@ -63,6 +65,7 @@ class Search:
         self._only = {*only, *(step.id for step in base)} if only else set()
         self._base = base
         self._refine = refine
+        self._cache = cache
         self.tried: list[tuple[Candidate, Outcome]] = []
         self._known: dict[tuple[str, ...], Outcome] = {tuple(print_words(launch)): first}
         self._last_resort: list[tuple[Steps, Step]] = []
@@ -245,6 +248,8 @@ class Search:
 
     def _try(self, steps: Steps, purpose: Purpose) -> Generator[Candidate, Outcome, Outcome | None]:
         """The outcome of steps: known, or asked for; None where they have no place, no consent or no effect."""
+        if self._cache is not None:
+            steps = tuple(with_folder(step, self._cache) for step in steps)
         launch = compose(self.launch, steps, self._options, self._version)
         if launch is None or not self._consents(steps, purpose):
             return None
