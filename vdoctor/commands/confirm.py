@@ -21,6 +21,7 @@ from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import editable, parse, print_text
 from vdoctor.launch.config import configured
 from vdoctor.launch.config import path as config_path
+from vdoctor.launch.container import dropped
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.values import address
 from vdoctor.live.child import CannotStart
@@ -86,7 +87,8 @@ def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBas
     launch = parse([*(f"{name}={text}" for name, text in session.env.items()), *session.command])
     version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
     launch = _with_config(launch, options, version)
-    first = outcome_of(report, "other failure", report.elapsed or 0.0)
+    served = report.verdict == "degraded"
+    first = outcome_of(report, "other failure", report.elapsed or 0.0, served=served)
     why = refusal(launch)
     if why is not None:
         tell(f"vdoctor: {word('refused', lang).format(reason=pick(why, lang))}\n")
@@ -142,6 +144,9 @@ def _search(
     driver = Driver(
         search, book, rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure
     )
+    if goes_without := dropped(launch):
+        told = word("trial_container", lang).format(options=" ".join(goes_without))
+        tell(f"vdoctor: {told}\n")
     try:
         end = driver.run()
     except CannotStart as error:

@@ -28,13 +28,14 @@ def concluded(report: Report, search: Search, driver: Driver, options: OptionTab
     number = max(
         at for at, trial in enumerate(trials) if trial.verdict == "confirmed" and trial.change == found.fix.change
     )
+    unchanged = next((trial for trial in trials if trial.fix == "unchanged"), None)
     proof = Proof(
         number,
         tuple(print_words(search.launch)),
         tuple(print_words(found.launch)),
         after.phases,
         after.memory,
-        tuple(_price(search, found.steps, found.launch, after, trials[number], options)),
+        tuple(_price(search, found.steps, found.launch, after, trials[number], unchanged, options)),
         search.minimal,
     )
     cured = {step.answers for step in found.steps}
@@ -48,7 +49,13 @@ def _judged(finding: Finding, cured: set[str | None], leading: bool) -> Finding:
 
 
 def _price(
-    search: Search, steps: tuple[Step, ...], launch: Launch, after: Report, trial: Trial, options: OptionTable
+    search: Search,
+    steps: tuple[Step, ...],
+    launch: Launch,
+    after: Report,
+    trial: Trial,
+    unchanged: Trial | None,
+    options: OptionTable,
 ) -> list[Text]:
     texts: list[Text] = []
     pairs = (("--max-model-len", "price_context", "model.max_len"), ("--max-num-seqs", "price_seqs", "seqs.max"))
@@ -67,8 +74,18 @@ def _price(
         texts.append(_both("price_cache", tokens=after.facts["kv.tokens"].value))
     if trial.tokens_per_second is not None:
         load = f"{CONCURRENT * ROUNDS} x {TOKENS} tokens, {CONCURRENT} at once"
-        texts.append(_both("price_speed", rate=trial.tokens_per_second, latency=trial.latency, load=load))
+        texts.append(_speed(search, trial, unchanged, load))
     return list({repr(text): text for text in texts}.values())
+
+
+def _speed(search: Search, trial: Trial, unchanged: Trial | None, load: str) -> Text:
+    """The speed now, beside that of the unchanged launch where it serves."""
+    now = {"rate": trial.tokens_per_second, "latency": trial.latency, "load": load}
+    if not search.first.served:
+        return _both("price_speed_new", **now)
+    if unchanged is None or unchanged.tokens_per_second is None:
+        return _both("price_speed_alone", **now)
+    return _both("price_speed", before=unchanged.tokens_per_second, before_latency=unchanged.latency, **now)
 
 
 def _both(key: str, **values: object) -> Text:

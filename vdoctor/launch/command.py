@@ -238,12 +238,27 @@ def _image(words: Sequence[str]) -> int | None:
         return None
     at += 1
     while at < len(words):
-        word = words[at]
-        if not word.startswith("-"):
+        if not words[at].startswith("-"):
             return at
-        short = _SHORT_SWITCHES.match(word) or (word[1:2] != "-" and _SHORT_WITH_VALUE.match(word))
-        at += 1 if word in _RUN_SWITCHES or "=" in word or short else 2
+        at += _run_width(words[at])
     return None
+
+
+def _run_width(word: str) -> int:
+    """Words that an option of `docker run` takes, itself included."""
+    short = _SHORT_SWITCHES.match(word) or (word[1:2] != "-" and _SHORT_WITH_VALUE.match(word))
+    return 1 if word in _RUN_SWITCHES or "=" in word or short else 2
+
+
+def run_options(container: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
+    """`docker run OPTIONS IMAGE` taken apart: the words up to `run`, each option with its value, the image."""
+    at = list(container).index("run") + 1
+    before, options = tuple(container[:at]), []
+    while at < len(container) - 1:
+        width = _run_width(container[at])
+        options.append(tuple(container[at : min(at + width, len(container) - 1)]))
+        at += width
+    return before, options, container[-1]
 
 
 def _program_end(words: Sequence[str]) -> int | None:

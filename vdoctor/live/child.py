@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: A child that writes faster than that is waited for; what is in the pipe when the child ends is still read.
 PIPE_SIZE = 1 << 18
+#: A container runtime that does not answer is not waited for longer.
+_FAREWELL_SECONDS = 60.0
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
@@ -53,8 +55,9 @@ class Child:
     it. On Linux we adopt its orphans (subreaper), and it gets SIGTERM should we be killed.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start `argv`. Raises CannotStart."""
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> None:
+        """Start `argv`; `farewell` is a command that ends what it started out of our reach. Raises CannotStart."""
+        self._farewell, self._env = list(farewell), dict(env)
         become_subreaper()
         self.code: int | None = None
         self.streams, slaves = _open_streams()
@@ -159,10 +162,22 @@ class Child:
         # Its terminal controls no session, so the kernel tells nobody.
         self.send(signal.SIGWINCH)
 
+    def farewell(self) -> None:
+        """End what is out of our reach (a container); it may be gone already."""
+        say_farewell(self._farewell, self._env)
+
     def close_streams(self) -> None:
         """Stop reading."""
         for stream in list(self.streams):
             self.close(stream)
+
+
+def say_farewell(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Run a command that ends something, without a word, for a bounded time."""
+    if command:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+            subprocess.run(command, env=env, timeout=_FAREWELL_SECONDS, start_new_session=True, check=False, **streams)
 
 
 def status_of(code: int) -> tuple[int, str | None]:

@@ -265,6 +265,7 @@ class Keeper:
                     with contextlib.suppress(Exception):
                         process.kill()
                 self._drain(_KILL_GRACE)
+        self._child.farewell()
         self._drain(_KILL_GRACE)
 
     def _drain(self, seconds: float) -> None:
@@ -326,6 +327,6 @@ class Keeper:
         return reader
 
 
-def start_child(argv: Sequence[str], env: Mapping[str, str]) -> Callable[[], Child]:
+def start_child(argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> Callable[[], Child]:
     """How a keeper makes a child of a command."""
-    return lambda: Child(argv, env)
+    return lambda: Child(argv, env, farewell)

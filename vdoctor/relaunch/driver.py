@@ -93,7 +93,7 @@ class Driver:
         self._memory = memory_used()
         end = self._drive(self._search.moves(), limited=True)
         # What is proven is proven: the limits are no reason to leave that open.
-        self._drive(self._search.control(), limited=False)
+        self._drive(self._search.control(measure=self._measure), limited=False)
         return "found" if self._search.found is not None and end == "exhausted" else end
 
     def _drive(self, moves: Moves, *, limited: bool) -> End:
@@ -153,6 +153,7 @@ class Driver:
                 timeout=timeout,
                 prober=Prober(place, self._key(candidate.launch), load=self._measure),
                 came=first.came,
+                served=first.served,
             )
         except BaseException:
             recorder.close(None, {"id": "", "kind": "crash", "note": "the trial was cut off"})

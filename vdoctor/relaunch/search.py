@@ -85,13 +85,14 @@ class Search:
             steps = yield from self._raise(steps)
         return steps
 
-    def control(self) -> Moves:
+    def control(self, *, measure: bool = False) -> Moves:
         """To be driven when `moves` ended with something found: does the unchanged launch fail today, too?
 
         Else any change would seem to help. A trial that died of the same is proof enough; without one the unchanged
-        launch is tried.
+        launch is tried; and where it served and speed is to be compared (`measure`).
         """
-        if self.found is None or any(outcome.verdict == "same failure" for _, outcome in self.tried):
+        enough = any(outcome.verdict == "same failure" for _, outcome in self.tried)
+        if self.found is None or (enough and not (measure and self.first.served)):
             return self.found.steps if self.found is not None else None
         result = yield Candidate((), self.launch, "control")
         if result.verdict == "confirmed":

@@ -44,6 +44,8 @@ class Outcome:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     came: int = -1
     seconds: float = 0.0
+    #: It got ready and answered, whatever is wrong with it.
+    served: bool = False
 
     @property
     def finding(self) -> str | None:
@@ -82,10 +84,10 @@ def furthest(report: Report) -> int:
     return max((STEPS.index(span.step) for span in report.timeline if span.step in STEPS), default=-1)
 
 
-def outcome_of(report: Report, verdict: TrialVerdict, seconds: float) -> Outcome:
+def outcome_of(report: Report, verdict: TrialVerdict, seconds: float, *, served: bool = False) -> Outcome:
     """The outcome that a report on a launch shows."""
     grave = tuple(finding for finding in report.findings if finding.severity != "info")
-    return Outcome(verdict, grave, report.facts, furthest(report), seconds)
+    return Outcome(verdict, grave, report.facts, furthest(report), seconds, served)
 
 
 def merged(steps: Iterable[Step]) -> Change:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from vdoctor.diagnose import Examination
 from vdoctor.launch.command import environment, print_text, words
+from vdoctor.launch.container import as_trial, removal
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import Exit, Finding, Fix, Launch, Report, Trial
 from vdoctor.relaunch.canary import Prober
@@ -94,24 +96,27 @@ def attempt(
     timeout: float,
     prober: Prober | None = None,
     came: int = -1,
+    served: bool = False,
 ) -> Attempt:
     """Run the changed `launch` until it is ready and answers, fails, or `timeout` seconds have passed.
 
-    `failure` is what the unchanged launch died of, `came` the index in STEPS of how far it came; `watcher_of` makes the
+    `failure` is what the unchanged launch died of, or suffers from where it `served`; `came` the index in STEPS of how far it came; `watcher_of` makes the
     watcher for an examination and a stop condition (so that the caller chooses what a person sees); without `prober` no
-    completion is asked for. The server is stopped afterwards; none of its processes is left. Raises CannotStart.
+    completion is asked for. The server is stopped afterwards; none of its processes is left, and no container of it, which
+    runs in the foreground under a name of its own. Raises CannotStart.
     """
     duty = Duty(timeout, prober)
     watcher = duty.watcher = watcher_of(examination, duty.done)
     if prober is not None:
         prober.start()
     try:
-        end = watcher.run(words(launch), environment(launch, env))
+        name = f"vdoctor-trial-{uuid.uuid4().hex[:12]}"
+        end = watcher.run(words(as_trial(launch, name)), environment(launch, env), removal(launch, name))
     finally:
         if prober is not None:
             prober.stop()
     report = watcher.report("trial")
-    verdict = _verdict(duty, watcher.stop_reason, report, failure)
+    verdict = _verdict(duty, watcher.stop_reason, report, failure, served)
     found = None if verdict == "confirmed" or not report.findings else report.findings[0].id
     measured = prober.measured if prober is not None else None
     trial = Trial(
@@ -130,8 +135,11 @@ def attempt(
     return Attempt(trial, report, end, measured)
 
 
-def _verdict(duty: Duty, stopped: bool, report: Report, failure: Finding | None) -> TrialVerdict:
+def _verdict(duty: Duty, stopped: bool, report: Report, failure: Finding | None, served: bool) -> TrialVerdict:
     if duty.lived and stopped:
+        # Serving is no news where the first start did: what it suffered from must be gone.
+        if served and failure is not None and any(finding.id == failure.id for finding in report.findings):
+            return "same failure"
         return "confirmed"
     if stopped and not duty.failed and not duty.stalled:
         return "timed out"

@@ -119,6 +119,10 @@ _WORDS: dict[str, tuple[str, str]] = {
     "before": ("before", "之前"),
     "after": ("after", "之后"),
     "trial_begins": ("vdoctor: trial {number}: {change}", "vdoctor：第 {number} 次验证：{change}"),
+    "trial_container": (
+        "trials run the container in the foreground, as vdoctor-trial-..., without {options}; it is removed after each",
+        "验证时容器在前台以 vdoctor-trial-... 为名运行，不带 {options}；每次结束后删除该容器",
+    ),
     "trial_known": ("{number} was tried before: {verdict}", "第 {number} 次之前已试过：{verdict}"),
     "withheld": (
         "not tried (needs --confirm auto, or your word on a terminal)",
@@ -148,8 +152,16 @@ _WORDS: dict[str, tuple[str, str]] = {
     "price_seqs": ("concurrency: {before} -> {after} requests at once", "并发：{before} -> {after} 个请求"),
     "price_cache": ("KV cache: {tokens} tokens", "KV cache：{tokens} 个 token"),
     "price_speed": (
-        "speed: {rate} tokens/s, {latency} s a request ({load}); before: did not serve",
-        "速度：{rate} token/s，每个请求 {latency} 秒（{load}）；之前：未能服务",
+        "speed: {before} -> {rate} tokens/s; median time of a request: {before_latency} -> {latency} s ({load})",
+        "速度：{before} -> {rate} token/s；单个请求耗时中位数：{before_latency} -> {latency} 秒（{load}）",
+    ),
+    "price_speed_new": (
+        "speed: {rate} tokens/s, {latency} s a request, median ({load}); before: none, it did not serve",
+        "速度：{rate} token/s，单个请求耗时中位数 {latency} 秒（{load}）；之前：无，未能提供服务",
+    ),
+    "price_speed_alone": (
+        "speed: {rate} tokens/s, {latency} s a request, median ({load}); before: not measured",
+        "速度：{rate} token/s，单个请求耗时中位数 {latency} 秒（{load}）；之前：未测",
     ),
     "compare_slower": (
         "{phase} got {delta} s slower ({before} -> {after} s).",
