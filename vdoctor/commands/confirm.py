@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from vdoctor.launch.config import configured
 from vdoctor.launch.config import path as config_path
 from vdoctor.launch.container import dropped
 from vdoctor.launch.options import OptionTable
-from vdoctor.launch.values import address
+from vdoctor.launch.values import address, value
 from vdoctor.live.child import CannotStart
 from vdoctor.live.session import Recorder, Session, is_session
 from vdoctor.live.watcher import Watcher
@@ -34,7 +35,7 @@ from vdoctor.relaunch.consent import Mode, permission, refusal
 from vdoctor.relaunch.driver import PORT_FINDING, Driver, End, Limits, port_reason
 from vdoctor.relaunch.ground import Holder, holder
 from vdoctor.relaunch.search import Search
-from vdoctor.relaunch.steps import Candidate, Outcome, Step, compose, outcome_of
+from vdoctor.relaunch.steps import Candidate, Outcome, Step, compose, hypotheses, outcome_of
 from vdoctor.report.json import pick
 from vdoctor.report.status import status_line
 from vdoctor.report.text import describe
@@ -220,8 +221,20 @@ def _tell_rest(
                 changed = compose(search.launch, (step,), options, version)
                 cost = f"  # {word('price', lang)}: {pick(step.cost, lang)}" if step.cost else ""
                 lines.append(f"    {print_text(changed) if changed else describe(step.change, lang)}{cost}")
+    elif end in ("max-trials", "budget"):
+        lines.append("vdoctor: " + word("found_early", lang).format(why=word("end_" + end, lang)))
+        lines.append("  " + word("resume", lang).format(folder=folder))
+    if search.found is None and (stuck := _in_file(search.launch, search.first, options, version)):
+        file = config_path(search.launch, options, version)
+        lines.append("  " + word("in_file", lang).format(file=clean(str(file)), options=" ".join(stuck)))
     if lines:
         tell("\n".join(lines) + "\n")
+
+
+def _in_file(launch: Launch, first: Outcome, options: OptionTable, version: str | None) -> list[str]:
+    """Options that fixes take away and that stand in the file of --config."""
+    gone = [flag for step in hypotheses(first) for flag, setting in step.change.flags.items() if setting is None]
+    return [flag for flag in dict.fromkeys(gone) if value(replace(launch, args=()), flag, options, version) is not None]
 
 
 class _Screen:

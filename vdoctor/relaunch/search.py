@@ -6,6 +6,7 @@ its numbers as large. No command is tried twice.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +23,8 @@ from vdoctor.relaunch.steps import Candidate, Outcome, Purpose, Step, compose, h
 _DEPTH = 4
 #: A fix whose value was not enough is asked again for a better one, so often.
 _AGAIN = 2
+#: So many pairs of changes that each only move the failure are tried together.
+_PAIRS = 3
 #: What is tried of a length that was to fit and did not.
 _LESS = (0.97, 0.9)
 
@@ -104,6 +107,7 @@ class Search:
     def _explore(self, base: Steps, outcome: Outcome, depth: int) -> Moves:
         """Try what the findings of a failing launch propose; go on from what came further."""
         aside: list[tuple[Steps, Outcome]] = []
+        moving: list[Step] = []
         for step in hypotheses(outcome):
             if _is_last_resort(step):
                 self._last_resort.append((base, step))
@@ -113,6 +117,8 @@ class Search:
                 continue
             if result.verdict == "confirmed":
                 return steps
+            if result.verdict == "other failure" and result.finding != outcome.finding:
+                moving.append(steps[-1])
             if not self._moved(outcome, result) or depth + 1 >= _DEPTH:
                 continue
             if result.came > outcome.came:
@@ -125,6 +131,14 @@ class Search:
             found = yield from self._explore(steps, result, depth + 1)
             if found is not None:
                 return found
+        return (yield from self._together(base, moving))
+
+    def _together(self, base: Steps, moving: Sequence[Step]) -> Moves:
+        """Changes that each only gave another failure, two at a time: one may cure what the other lays bare."""
+        for pair in list(itertools.combinations(moving, 2))[:_PAIRS]:
+            result = yield from self._try((*base, *pair), "fix")
+            if result is not None and result.verdict == "confirmed":
+                return (*base, *pair)
         return None
 
     def _with_better_values(self, steps: Steps) -> Generator[Candidate, Outcome, tuple[Steps, Outcome | None]]:

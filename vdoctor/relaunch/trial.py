@@ -119,6 +119,9 @@ def attempt(
     verdict = _verdict(duty, watcher.stop_reason, report, failure, served)
     found = None if verdict == "confirmed" or not report.findings else report.findings[0].id
     measured = prober.measured if prober is not None else None
+    reason = prober.reason if prober is not None else None
+    if prober is not None and prober.asking and prober.state == "waiting" and verdict == "timed out":
+        reason = {"en": "ready, but a completion got no answer in time", "zh": "已就绪，但补全请求在限时内没有应答"}
     trial = Trial(
         fix.id,
         fix.change,
@@ -128,7 +131,7 @@ def attempt(
         found,
         step=outcome_of(report, verdict, 0.0).step,
         forward=None if verdict == "confirmed" else furthest(report) > came,
-        reason=prober.reason if prober is not None else None,
+        reason=reason,
         tokens_per_second=measured.tokens_per_second if measured else None,
         latency=measured.latency if measured else None,
     )

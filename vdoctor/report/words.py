@@ -130,6 +130,14 @@ _WORDS: dict[str, tuple[str, str]] = {
     ),
     "by_hand": ("by hand", "需手动"),
     "none_proven": ("no change was proven in {trials} trials", "{trials} 次验证中没有一项改动被证实"),
+    "found_early": (
+        "it works; whether less would do, or a larger value, was not tried to the end: {why}",
+        "可以运行；但改动能否更小、数值能否更大，没有验证到底：{why}",
+    ),
+    "in_file": (
+        "not tried, for options cannot be taken out of {file} from here; take out by hand: {options}",
+        "未尝试（无法从这里删掉 {file} 中的选项）；请手动删掉：{options}",
+    ),
     "end_max-trials": ("the limit of --max-trials was reached", "已达到 --max-trials 上限"),
     "end_budget": ("the time of --budget is over", "--budget 的时间已用完"),
     "end_exhausted": ("nothing else is left to try", "没有其他可尝试的改动"),
