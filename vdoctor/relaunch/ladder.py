@@ -161,10 +161,11 @@ _RUNGS: tuple[_Rung, ...] = (
             since,
             until,
         )
-        for backend in ("FLASH_ATTN", "TRITON_ATTN")
+        # Until 0.10 the Triton one had another name.
+        for backend, named in (("FLASH_ATTN", "0.10"), ("TRITON_ATTN", "0.11"))
         for change, since, until in (
-            (_flags(attention_backend=backend), "0.11.1", "99"),
-            (Change(env={"VLLM_ATTENTION_BACKEND": backend}), "0.10", "0.11.1"),
+            (_flags(attention_backend=backend), "0.13", "99"),
+            (Change(env={"VLLM_ATTENTION_BACKEND": backend}), named, "0.13"),
         )
     ),
     _Rung(
