@@ -81,6 +81,16 @@ class Book:
         return [found for line in lines if (found := _parsed(line)) is not None]
 
 
+def _check_whole(folder: Path) -> None:
+    """A trial's label is written last."""
+    try:
+        kind = json.loads((folder / "case.json").read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"{folder}: has no end: {error}") from None
+    if kind != "trial":
+        raise UserError(f"{folder}: is no whole trial")
+
+
 def _ends_line(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
@@ -99,7 +109,8 @@ def _parsed(line: str) -> tuple[str, Trial] | None:
 
 
 def replay(folder: Path, rules: RuleBase, options: OptionTable) -> Report:
-    """The report on a recorded session. Raises UserError when it cannot be read."""
+    """The report on a recorded trial. Raises UserError when it cannot be read, or was cut off before its end."""
+    _check_whole(folder)
     session = Session(folder)
     launch = parse([*(f"{name}={value}" for name, value in session.env.items()), *session.command])
     examination = Examination(rules, options, launch, session.facts)
