@@ -73,19 +73,20 @@ def _price(
     if "kv.tokens" in after.facts and told:
         texts.append(_both("price_cache", tokens=after.facts["kv.tokens"].value))
     if trial.tokens_per_second is not None:
-        load = f"{CONCURRENT * ROUNDS} x {TOKENS} tokens, {CONCURRENT} at once"
-        texts.append(_speed(search, trial, unchanged, load))
+        texts.append(_speed(search, trial, unchanged))
     return list({repr(text): text for text in texts}.values())
 
 
-def _speed(search: Search, trial: Trial, unchanged: Trial | None, load: str) -> Text:
+def _speed(search: Search, trial: Trial, unchanged: Trial | None) -> Text:
     """The speed now, beside that of the unchanged launch where it serves."""
-    now = {"rate": trial.tokens_per_second, "latency": trial.latency, "load": load}
-    if not search.first.served:
-        return _both("price_speed_new", **now)
-    if unchanged is None or unchanged.tokens_per_second is None:
-        return _both("price_speed_alone", **now)
-    return _both("price_speed", before=unchanged.tokens_per_second, before_latency=unchanged.latency, **now)
+    key, known = "price_speed_new", {"rate": trial.tokens_per_second, "latency": trial.latency}
+    if search.first.served and unchanged is not None and unchanged.tokens_per_second is not None:
+        key = "price_speed"
+        known |= {"before": unchanged.tokens_per_second, "before_latency": unchanged.latency}
+    elif search.first.served:
+        key = "price_speed_alone"
+    load = _both("load", requests=CONCURRENT * ROUNDS, tokens=TOKENS, together=CONCURRENT)
+    return {lang: word(key, lang).format(load=load[lang], **known) for lang in ("en", "zh")}
 
 
 def _both(key: str, **values: object) -> Text:

@@ -123,7 +123,7 @@ _WORDS: dict[str, tuple[str, str]] = {
         "trials run the container in the foreground, as vdoctor-trial-..., without {options}; it is removed after each",
         "验证时容器在前台以 vdoctor-trial-... 为名运行，不带 {options}；每次结束后删除该容器",
     ),
-    "trial_known": ("{number} was tried before: {verdict}", "第 {number} 次之前已试过：{verdict}"),
+    "trial_known": ("trial {number} was tried before: {verdict}", "第 {number} 次之前已试过：{verdict}"),
     "withheld": (
         "not tried (needs --confirm auto, or your word on a terminal)",
         "未尝试（需 --confirm auto，或在终端上同意）",
@@ -158,6 +158,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "plan_asks": ("needs consent", "需同意"),
     "price_context": ("context: {before} -> {after} tokens a request", "上下文：每个请求 {before} -> {after} 个 token"),
     "price_seqs": ("concurrency: {before} -> {after} requests at once", "并发：{before} -> {after} 个请求"),
+    "load": ("{requests} answers of {tokens} tokens, {together} at once", "{requests} 个回答，各 {tokens} token，{together} 个并发"),
     "price_cache": ("KV cache: {tokens} tokens", "KV cache：{tokens} 个 token"),
     "price_speed": (
         "speed: {before} -> {rate} tokens/s; median time of a request: {before_latency} -> {latency} s ({load})",
