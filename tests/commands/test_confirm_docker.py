@@ -45,7 +45,9 @@ def test_container_of_a_trial_is_ended_and_only_that(dock: Dock) -> None:
     """A container of the user's runs beside it, the one of the first start still has its name."""
     session = dock.record(command=dock.command("--name", "mine", "--gpus", "all"))
     assert dock.daemon.names == ["mine"]
-    stranger = start(["docker", "run", "--name", "other", "img", "serve", "x", "--port", str(free_port())], env=dock.env)
+    stranger = start(
+        ["docker", "run", "--name", "other", "img", "serve", "x", "--port", str(free_port())], env=dock.env
+    )
     assert until(lambda: "other" in dock.daemon.names)
     kept, dock.mark.left = dock.mark.left, lambda seconds=5.0: []  # type: ignore[method-assign]
     status, report, told = dock.confirm(session, "--confirm", "auto", "--max-trials", "1")
@@ -82,7 +84,7 @@ def test_trials_run_in_the_foreground_and_the_answer_keeps_the_options(dock: Doc
 @pytest.mark.parametrize("dock", ["deaf"], indirect=True)
 def test_container_that_survives_sigterm_is_removed(dock: Dock) -> None:
     session = dock.record(command=dock.command("--rm"))
-    status, report, told = dock.confirm(session, "--confirm", "auto", "--max-trials", "1")
+    status, _, told = dock.confirm(session, "--confirm", "auto", "--max-trials", "1")
     assert status == 0, told
     assert dock.daemon.names == []
     assert is_free(dock.port)

@@ -20,7 +20,10 @@ from vdoctor.launch.container import as_trial, dropped, removal
         ("docker run -itp1:2 img m", "docker run --rm --name t -p1:2 img m"),
         ("docker run -d=true --tty=false img m", "docker run --rm --name t img m"),
         ("docker run --restart always --cidfile /x -e A=-d img m", "docker run --rm --name t -e A=-d img m"),
-        ("docker run --ipc=host --device x --init img m", "docker run --rm --name t --ipc=host --device x --init img m"),
+        (
+            "docker run --ipc=host --device x --init img m",
+            "docker run --rm --name t --ipc=host --device x --init img m",
+        ),
         ("nohup podman container run -dt img m", "nohup podman container run --rm --name t img m"),
         ("docker run --name run run run", "docker run --rm --name t run run"),
         ("vllm serve m", "vllm serve m"),

@@ -23,7 +23,26 @@ print(json.dumps([[os.path.basename(sys.argv[0]), *sys.argv[1:]], {{k: v for k, 
 """
 WRAPPERS = ("vllm", "docker", "conda", "uv", "torchrun", "numactl", "nohup", "sh", "env")
 HOSTILE = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12) | st.sampled_from(
-    ["$HOME", "`id`", "!x", "it's", '"', "a b", "*", "~", "~/x", "\\", "\n", "{a,b}", "", "#x", "=", "-", "$(id)", ";&|"]
+    [
+        "$HOME",
+        "`id`",
+        "!x",
+        "it's",
+        '"',
+        "a b",
+        "*",
+        "~",
+        "~/x",
+        "\\",
+        "\n",
+        "{a,b}",
+        "",
+        "#x",
+        "=",
+        "-",
+        "$(id)",
+        ";&|",
+    ]
 )
 
 
@@ -76,7 +95,9 @@ def test_changed_commands_start_what_is_printed(programs: Path) -> None:
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
-    rows=st.lists(st.tuples(st.lists(HOSTILE, max_size=4), st.dictionaries(st.just("T_X"), HOSTILE)), min_size=1, max_size=20)
+    rows=st.lists(
+        st.tuples(st.lists(HOSTILE, max_size=4), st.dictionaries(st.just("T_X"), HOSTILE)), min_size=1, max_size=20
+    )
 )
 def test_hostile_words_survive(programs: Path, rows: list[tuple[list[str], dict[str, str]]]) -> None:
     launches = [parse([*(f"{k}={v}" for k, v in env.items()), "vllm", "serve", *args]) for args, env in rows]

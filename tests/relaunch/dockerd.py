@@ -114,23 +114,27 @@ class Daemon:
             tell(text=f"docker: '{argv[0]}' is not a docker command.\n", status=1)
 
     def _run(self, words: list[str], terminal: bool, asked: Any, tell: Any) -> None:
-        options, image, rest = _options(words)
+        options, rest = _options(words)
         name = options.get("--name") or uuid.uuid4().hex
         env = self._env | dict(pair.split("=", 1) for pair in options.get("-e", "").split("\n") if pair)
         if "-t" in options and not terminal:
-            return tell(text="the input device is not a TTY\n", status=1)
+            tell(text="the input device is not a TTY\n", status=1)
+            return
         reader, writer = os.pipe()
         with self._lock:
             if name in self.containers:
-                return tell(text=f'docker: Conflict. The container name "/{name}" is already in use.\n', status=125)
+                tell(text=f'docker: Conflict. The container name "/{name}" is already in use.\n', status=125)
+                return
             for inside, outside in (pair.split(":")[::-1] for pair in options.get("-p", "").split("\n") if pair):
-                rest = [outside if word == inside and rest[at - 1] == "--port" else word for at, word in enumerate(rest)]
+                rest = [
+                    outside if word == inside and rest[at - 1] == "--port" else word for at, word in enumerate(rest)
+                ]
             words = [sys.executable, "-m", "vdoctor.demo.server", *rest]
             container = self.containers[name] = Container(name, words, env, writer, "--rm" in options)
         os.close(writer)
         if "-d" in options:
             tell(text=uuid.uuid4().hex + "\n", status=0)
-            return None
+            return
         threading.Thread(target=self._forward, args=(asked, container), daemon=True).start()
         with os.fdopen(reader, "rb", 0) as output:
             while data := output.read(4096):
@@ -151,9 +155,11 @@ class Daemon:
         for name in names:
             container = self.containers.get(name)
             if container is None:
-                return tell(text=f"Error response from daemon: No such container: {name}\n", status=1)
+                tell(text=f"Error response from daemon: No such container: {name}\n", status=1)
+                return
             if argv[0] == "rm" and container.running and "-f" not in argv:
-                return tell(text="cannot remove a running container\n", status=1)
+                tell(text="cannot remove a running container\n", status=1)
+                return
             if argv[0] == "stop":
                 container.signal(signal.SIGTERM)
                 with contextlib.suppress(subprocess.TimeoutExpired):
@@ -161,11 +167,11 @@ class Daemon:
             container.end()
             if argv[0] == "rm" or container.auto_remove:
                 self.containers.pop(name, None)
-        return tell(text="".join(name + "\n" for name in names), status=0)
+        tell(text="".join(name + "\n" for name in names), status=0)
 
 
-def _options(words: list[str]) -> tuple[dict[str, str], str, list[str]]:
-    """Options (values of repeated ones in lines), image, the rest."""
+def _options(words: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Options (values of repeated ones in lines), and what follows the image."""
     found: dict[str, str] = {}
     at = 0
     while words[at].startswith("-"):
@@ -181,7 +187,7 @@ def _options(words: list[str]) -> tuple[dict[str, str], str, list[str]]:
                 value = words[at]
                 at += 1
             found[name] = f"{found[name]}\n{value}" if name in found else value
-    return found, words[at], words[at + 1 :]
+    return found, words[at + 1 :]
 
 
 def client(argv: list[str]) -> int:

@@ -142,9 +142,7 @@ def _search(
     cache = fresh.folder(os.environ, book.changes()) if not launch.container else None
     search = Search(launch, first, options, version, allowed=allowed, only=wish.only, base=base, cache=cache)
     limits = Limits(wish.max_trials, wish.trial_timeout, wish.budget * 60)
-    driver = Driver(
-        search, book, rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure
-    )
+    driver = Driver(search, book, rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure)
     if goes_without := dropped(launch):
         told = word("trial_container", lang).format(options=" ".join(goes_without))
         tell(f"vdoctor: {told}\n")

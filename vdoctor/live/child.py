@@ -176,8 +176,16 @@ def say_farewell(command: Sequence[str], env: Mapping[str, str]) -> None:
     """Run a command that ends something, without a word, for a bounded time."""
     if command:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-            subprocess.run(command, env=env, timeout=_FAREWELL_SECONDS, start_new_session=True, check=False, **streams)
+            subprocess.run(
+                list(command),
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                timeout=_FAREWELL_SECONDS,
+                check=False,
+            )
 
 
 def status_of(code: int) -> tuple[int, str | None]:

@@ -25,8 +25,7 @@ from vdoctor.live.ring import Ring
 
 #: After the end of the child its other processes have so long to end by themselves, then after SIGTERM.
 _GRACE, _TERM_GRACE = 0.5, 1.5
-#: SIGKILL is repeated until nobody is left: what forks meanwhile is met by the next. Who sits in a driver gets so long,
-#: and longer where nobody waits for us.
+#: SIGKILL is repeated until nobody is left, so long (what forks is met by the next); longer where nobody waits for us.
 _KILL_GRACE, _KILL_PATIENCE, _ALONE_PATIENCE = 0.2, 2.0, 60.0
 #: Read at once: what a pipe holds.
 _CHUNK = 1 << 18
@@ -100,16 +99,15 @@ class Keeper:
                 self._link.send(Message(Kind.REFUSED, error.status, text=str(error).encode("utf-8", "replace")))
             return 0
         try:
-            try:
+            try:  # the signal may raise to the end of `finally`, and the outer `except` takes that
                 self._armed = True
                 if os.getppid() != parent:
                     raise _Orphan
                 self._serve(wake)
             finally:
-                # Here the signal may still raise: the outer `except` takes it.
                 self._armed = False
+        # A fault of ours included: nobody else would end the child.
         except BaseException as error:
-            # Whatever happened, a fault of ours included: nobody else would end the child.
             self._alone = True
             self._child.close_streams()
             self._clean_up()

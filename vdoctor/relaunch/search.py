@@ -7,9 +7,7 @@ its numbers as large. No command is tried twice.
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Sequence
 
 from vdoctor.launch.command import print_words
 from vdoctor.launch.options import OptionTable
@@ -17,7 +15,7 @@ from vdoctor.model import Change, Launch
 from vdoctor.relaunch.fresh import with_folder
 from vdoctor.relaunch.ladder import rungs
 from vdoctor.relaunch.raising import MAX_TRIALS, SCALES, ceiling, next_value, number
-from vdoctor.relaunch.steps import Candidate, Outcome, Purpose, Step, compose, hypotheses, merged
+from vdoctor.relaunch.steps import Candidate, Outcome, Purpose, Step, compose, hypotheses, merged, with_value
 
 #: So many faults at once are looked for: each is one level of changes on top of changes.
 _DEPTH = 4
@@ -161,7 +159,7 @@ class Search:
         """A length that was not short enough: an estimate is of its day, so try a little less before anything else."""
         length = number(steps[-1].change.flags.get("--max-model-len"))
         for share in _LESS if length is not None else ():
-            less = (*steps[:-1], _with_value(steps[-1], "--max-model-len", str(int((length or 0) * share) // 16 * 16)))
+            less = (*steps[:-1], with_value(steps[-1], "--max-model-len", str(int((length or 0) * share) // 16 * 16)))
             again = yield from self._try(less, "raise")
             if again is None or again.verdict != "same failure":
                 return less, again
@@ -247,7 +245,7 @@ class Search:
             value = next_value(flag, good, bad, hints)
             if value is None:
                 break
-            trial = tuple(_with_value(step, flag, value) for step in steps)
+            trial = tuple(with_value(step, flag, value) for step in steps)
             result = yield from self._try(trial, "raise")
             if result is None:
                 break
@@ -317,17 +315,3 @@ def _hints(flag: str, outcome: Outcome) -> list[float]:
 def _is_last_resort(step: Step) -> bool:
     """It costs more than anything else does, and hides the cause."""
     return step.change.flags.get("--enforce-eager") is True
-
-
-def _with_value(step: Step, flag: str, value: str) -> Step:
-    """The step with another number, in its texts, too."""
-    old = str(step.change.flags.get(flag))
-    if flag not in step.change.flags or old == value:
-        return step
-    change = replace(step.change, flags={**step.change.flags, flag: value})
-    spelt = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.])")
-
-    def told(texts: Mapping[str, str]) -> dict[str, str]:
-        return {lang: spelt.sub(value, text) for lang, text in texts.items()}
-
-    return replace(step, change=change, title=told(step.title), cost=told(step.cost) if step.cost else step.cost)

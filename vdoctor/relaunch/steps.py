@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -119,3 +120,17 @@ def hypotheses(outcome: Outcome) -> list[Step]:
                 step = Step(fix.id, fix.change, fix.safety, fix.title, fix.cost, finding.id)
                 found.setdefault((fix.id, repr(fix.change)), step)
     return list(found.values())
+
+
+def with_value(step: Step, flag: str, value: str) -> Step:
+    """The step with another number, in its texts, too."""
+    old = str(step.change.flags.get(flag))
+    if flag not in step.change.flags or old == value:
+        return step
+    change = replace(step.change, flags={**step.change.flags, flag: value})
+    spelt = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.])")
+
+    def told(texts: Mapping[str, str]) -> dict[str, str]:
+        return {lang: spelt.sub(value, text) for lang, text in texts.items()}
+
+    return replace(step, change=change, title=told(step.title), cost=told(step.cost) if step.cost else step.cost)

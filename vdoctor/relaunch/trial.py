@@ -52,6 +52,8 @@ class Duty:
         self.failed = False
         self.stalled = False
         self.lived = False
+        #: The time was up while it was asked for text.
+        self.unanswered = False
         self.watcher: Watcher | None = None
 
     def done(self, now: Examination, t: float) -> bool:
@@ -82,7 +84,11 @@ class Duty:
             self.stalled = True
             return True
         self.lived = self._passed_at is not None and t - self._passed_at >= SETTLE_SECONDS
-        return self.lived or t > self._timeout
+        if t > self._timeout and not self.lived:
+            # What the canary hears from a server that is being stopped is not its answer.
+            self.unanswered |= prober is not None and prober.asking and prober.state == "waiting"
+            return True
+        return self.lived
 
 
 def attempt(
@@ -120,7 +126,7 @@ def attempt(
     found = None if verdict == "confirmed" or not report.findings else report.findings[0].id
     measured = prober.measured if prober is not None else None
     reason = prober.reason if prober is not None else None
-    if prober is not None and prober.asking and prober.state == "waiting" and verdict == "timed out":
+    if duty.unanswered:
         reason = {"en": "ready, but a completion got no answer in time", "zh": "已就绪，但补全请求在限时内没有应答"}
     trial = Trial(
         fix.id,

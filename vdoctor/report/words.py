@@ -158,7 +158,10 @@ _WORDS: dict[str, tuple[str, str]] = {
     "plan_asks": ("needs consent", "需同意"),
     "price_context": ("context: {before} -> {after} tokens a request", "上下文：每个请求 {before} -> {after} 个 token"),
     "price_seqs": ("concurrency: {before} -> {after} requests at once", "并发：{before} -> {after} 个请求"),
-    "load": ("{requests} answers of {tokens} tokens, {together} at once", "{requests} 个回答，各 {tokens} token，{together} 个并发"),
+    "load": (
+        "{requests} answers of {tokens} tokens, {together} at once",
+        "{requests} 个回答，各 {tokens} token，{together} 个并发",
+    ),
     "price_cache": ("KV cache: {tokens} tokens", "KV cache：{tokens} 个 token"),
     "price_speed": (
         "speed: {before} -> {rate} tokens/s; median time of a request: {before_latency} -> {latency} s ({load})",

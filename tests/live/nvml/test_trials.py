@@ -39,8 +39,8 @@ LOADED = [
     "(Worker_TP0 pid=3) INFO 12-01 10:00:04 [gpu_model_runner.py:2918] Model loading took 5.0000 GiB memory and 1.0 seconds",
 ]
 TRACE = [
-    '(EngineCore_DP0 pid=2) ERROR 12-01 10:00:05 [core.py:842] EngineCore failed to start.',
-    '(EngineCore_DP0 pid=2) ERROR 12-01 10:00:05 [core.py:842] Traceback (most recent call last):',
+    "(EngineCore_DP0 pid=2) ERROR 12-01 10:00:05 [core.py:842] EngineCore failed to start.",
+    "(EngineCore_DP0 pid=2) ERROR 12-01 10:00:05 [core.py:842] Traceback (most recent call last):",
     '(EngineCore_DP0 pid=2) ERROR 12-01 10:00:05 [core.py:842]   File "/x/vllm/v1/engine/core.py", line 708, in run_engine_core',
 ]
 NCCL = f"{TRACE[0].partition(']')[0]}] RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)"
