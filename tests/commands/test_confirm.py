@@ -176,6 +176,45 @@ def test_canary_that_answers_500_proves_nothing(bench: Bench) -> None:
     assert trial["reason"] in told
 
 
+def test_canary_that_hangs_is_no_proof_and_is_named(bench: Bench) -> None:
+    session = bench.record(*FULL)
+    limits = ("--max-trials", "1", "--trial-timeout", "6")
+    status, report, told = bench.confirm(session, "--confirm", "auto", *limits, trouble="canary-hangs")
+    assert status == 1
+    (trial,) = report["trials"]
+    assert (trial["verdict"], trial["reason"]) == ("timed out", "ready, but a completion got no answer in time")
+    assert trial["reason"] in told
+
+
+def test_limit_in_the_middle_of_raising_a_number_is_told(bench: Bench) -> None:
+    session = bench.record(*FULL)
+    status, report, told = bench.confirm(session, "--confirm", "auto", "--max-trials", "1")
+    assert status == 0
+    assert report["proof"]["after"][-1] == "32"
+    assert "a larger value, was not tried to the end: the limit of --max-trials was reached" in told
+    assert f"go on with: vdoctor confirm {session}" in told
+    status, report, told = bench.confirm(session, "--confirm", "auto")
+    assert report["proof"]["after"][-1] == "64"
+    assert "to the end" not in told
+
+
+def test_option_of_the_config_file_is_overridden_or_named_and_never_lost(bench: Bench) -> None:
+    """A value in the file is beaten by an option; what only leaving out would cure is told."""
+    file = bench.folder / "c.yaml"
+    file.write_text(f"port: {bench.port}\nenable-metrics: true\n")
+    server = bench.folder / "bin" / "vllm"
+    text = server.read_text()
+    error = "vllm serve: error: unrecognized arguments: --enable-metrics"
+    server.write_text(
+        f"#!/bin/sh\necho 'INFO 12-01 10:00:00 [__init__.py:216] vLLM API server version 0.11.2'\necho '{error}' >&2\nexit 2\n"
+    )
+    session = bench.record("--config", str(file))
+    server.write_text(text)
+    status, report, told = bench.confirm(session, "--confirm", "auto", "--max-trials", "3")
+    assert status == 1
+    assert f"cannot be taken out of {file} from here; take out by hand: --enable-metrics" in told, (report, told)
+
+
 def test_model_that_generates_no_text_is_not_asked_for_text(bench: Bench) -> None:
     session = bench.record(*FULL)
     status, report, _ = bench.confirm(session, "--confirm", "auto", "--max-trials", "1", trouble="pooling")

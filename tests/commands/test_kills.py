@@ -37,7 +37,7 @@ def is_free(port: int) -> bool:
 @pytest.mark.slow
 @pytest.mark.parametrize("trouble", ["", "deaf"])
 def test_nothing_is_left_by_a_search_that_is_killed(mark: Mark, tmp_path: Path, trouble: str) -> None:
-    """Half of them with SIGKILL, which vdoctor cannot answer: its children notice by themselves."""
+    """Two thirds of them with SIGKILL, which vdoctor cannot answer: its children notice by themselves."""
     bench = Bench(mark, tmp_path)
     recorded = bench.record(*FULL)
     chance = random.Random(7)

@@ -98,3 +98,9 @@ def test_every_rung_names_its_price_in_both_languages() -> None:
         for step in rungs(fails("graph_capture.capture", finding(cause)), OPTIONS, "0.32.0"):
             assert step.cost is not None
             assert set(step.cost) == {"en", "zh"}
+
+
+@pytest.mark.parametrize("version", ["0.11.0", "0.11.1", "0.11.2", "0.12.0", "0.13.0", "0.14.1", "0.32.0"])
+def test_every_release_has_one_way_to_choose_another_attention_kernel(version: str) -> None:
+    found = ids(fails("weight_load.process", finding("kernel.cuda-error")), version)
+    assert [one for one in found if one.startswith("attention")] == ["attention-flash-attn", "attention-triton-attn"]

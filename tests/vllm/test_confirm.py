@@ -210,14 +210,13 @@ def test_broken_file_in_the_compile_cache_is_set_aside_and_nothing_is_deleted(be
     before = sorted(str(path) for path in cache.rglob("*"))
     env = {"VLLM_CACHE_ROOT": str(cache)}
     session = bench.failing(SHORT, free_port(), env)
-    fresh = [Path("/tmp") / name for name in ("vllm-fresh-cache", "vllm-fresh-inductor", "vllm-fresh-triton")]
-    there = [path for path in fresh if path.exists()]
-    try:
-        status, report, told = bench.confirm(session, "--confirm", "ask", env=env)
-    finally:
-        for path in set(fresh) - set(there):
-            shutil.rmtree(path, ignore_errors=True)
+    status, report, told = bench.confirm(
+        session, "--confirm", "ask", env={**env, "XDG_CACHE_HOME": str(tmp_path / "mine")}
+    )
     assert status == 0, told
+    fresh = Path(changes(report)["env"]["VLLM_CACHE_ROOT"])
+    assert fresh == tmp_path / "mine" / "vllm-fresh"
+    assert (fresh.stat().st_mode & 0o777, any(fresh.iterdir())) == (0o700, True)
     assert report["findings"][0]["id"].startswith("compile."), told
     assert set(changes(report)["env"]) == {"VLLM_CACHE_ROOT"}, told
     assert changes(report)["flags"] == {}

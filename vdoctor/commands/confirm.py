@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +22,20 @@ from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import editable, parse, print_text
 from vdoctor.launch.config import configured
 from vdoctor.launch.config import path as config_path
+from vdoctor.launch.container import dropped
 from vdoctor.launch.options import OptionTable
-from vdoctor.launch.values import address
+from vdoctor.launch.values import address, value
 from vdoctor.live.child import CannotStart
 from vdoctor.live.session import Recorder, Session, is_session
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import Change, Launch, Report, Trial
+from vdoctor.relaunch import fresh
 from vdoctor.relaunch.book import Book
 from vdoctor.relaunch.consent import Mode, permission, refusal
 from vdoctor.relaunch.driver import PORT_FINDING, Driver, End, Limits, port_reason
 from vdoctor.relaunch.ground import Holder, holder
 from vdoctor.relaunch.search import Search
-from vdoctor.relaunch.steps import Candidate, Outcome, Step, compose, outcome_of
+from vdoctor.relaunch.steps import Candidate, Outcome, Step, compose, hypotheses, outcome_of
 from vdoctor.report.json import pick
 from vdoctor.report.status import status_line
 from vdoctor.report.text import describe
@@ -85,7 +88,8 @@ def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBas
     launch = parse([*(f"{name}={text}" for name, text in session.env.items()), *session.command])
     version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
     launch = _with_config(launch, options, version)
-    first = outcome_of(report, "other failure", report.elapsed or 0.0)
+    served = report.verdict == "degraded"
+    first = outcome_of(report, "other failure", report.elapsed or 0.0, served=served)
     why = refusal(launch)
     if why is not None:
         tell(f"vdoctor: {word('refused', lang).format(reason=pick(why, lang))}\n")
@@ -134,11 +138,14 @@ def _search(
     can_ask = wish.mode == "ask" and sys.stdin.isatty() and sys.stderr.isatty()
     allowed = permission(wish.mode, (lambda step: _ask(step, lang)) if can_ask else None)
     base = _way_around(holder(address(launch, options, version)), first, wish.mode)
-    search = Search(launch, first, options, version, allowed=allowed, only=wish.only, base=base)
+    book = Book(folder)
+    cache = fresh.folder(os.environ, book.changes()) if not launch.container else None
+    search = Search(launch, first, options, version, allowed=allowed, only=wish.only, base=base, cache=cache)
     limits = Limits(wish.max_trials, wish.trial_timeout, wish.budget * 60)
-    driver = Driver(
-        search, Book(folder), rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure
-    )
+    driver = Driver(search, book, rules, options, version, os.environ, limits, _Screen(lang), measure=wish.measure)
+    if goes_without := dropped(launch):
+        told = word("trial_container", lang).format(options=" ".join(goes_without))
+        tell(f"vdoctor: {told}\n")
     try:
         end = driver.run()
     except CannotStart as error:
@@ -146,6 +153,9 @@ def _search(
     except KeyboardInterrupt:
         tell("\nvdoctor: " + word("resume", lang).format(folder=folder) + "\n")
         raise
+    finally:
+        if cache is not None:
+            fresh.tidy(cache)
     report = concluded(report, search, driver, options)
     _tell_rest(search, end, len(driver.trials), folder, options, version, lang)
     return report, search.found is not None
@@ -209,8 +219,20 @@ def _tell_rest(
                 changed = compose(search.launch, (step,), options, version)
                 cost = f"  # {word('price', lang)}: {pick(step.cost, lang)}" if step.cost else ""
                 lines.append(f"    {print_text(changed) if changed else describe(step.change, lang)}{cost}")
+    elif end in ("max-trials", "budget"):
+        lines.append("vdoctor: " + word("found_early", lang).format(why=word("end_" + end, lang)))
+        lines.append("  " + word("resume", lang).format(folder=folder))
+    if search.found is None and (stuck := _in_file(search.launch, search.first, options, version)):
+        file = config_path(search.launch, options, version)
+        lines.append("  " + word("in_file", lang).format(file=clean(str(file)), options=" ".join(stuck)))
     if lines:
         tell("\n".join(lines) + "\n")
+
+
+def _in_file(launch: Launch, first: Outcome, options: OptionTable, version: str | None) -> list[str]:
+    """Options that fixes take away and that stand in the file of --config."""
+    gone = [flag for step in hypotheses(first) for flag, setting in step.change.flags.items() if setting is None]
+    return [flag for flag in dict.fromkeys(gone) if value(replace(launch, args=()), flag, options, version) is not None]
 
 
 class _Screen:

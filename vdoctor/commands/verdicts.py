@@ -28,13 +28,14 @@ def concluded(report: Report, search: Search, driver: Driver, options: OptionTab
     number = max(
         at for at, trial in enumerate(trials) if trial.verdict == "confirmed" and trial.change == found.fix.change
     )
+    unchanged = next((trial for trial in trials if trial.fix == "unchanged"), None)
     proof = Proof(
         number,
         tuple(print_words(search.launch)),
         tuple(print_words(found.launch)),
         after.phases,
         after.memory,
-        tuple(_price(search, found.steps, found.launch, after, trials[number], options)),
+        tuple(_price(search, found.steps, found.launch, after, trials[number], unchanged, options)),
         search.minimal,
     )
     cured = {step.answers for step in found.steps}
@@ -48,7 +49,13 @@ def _judged(finding: Finding, cured: set[str | None], leading: bool) -> Finding:
 
 
 def _price(
-    search: Search, steps: tuple[Step, ...], launch: Launch, after: Report, trial: Trial, options: OptionTable
+    search: Search,
+    steps: tuple[Step, ...],
+    launch: Launch,
+    after: Report,
+    trial: Trial,
+    unchanged: Trial | None,
+    options: OptionTable,
 ) -> list[Text]:
     texts: list[Text] = []
     pairs = (("--max-model-len", "price_context", "model.max_len"), ("--max-num-seqs", "price_seqs", "seqs.max"))
@@ -66,9 +73,20 @@ def _price(
     if "kv.tokens" in after.facts and told:
         texts.append(_both("price_cache", tokens=after.facts["kv.tokens"].value))
     if trial.tokens_per_second is not None:
-        load = f"{CONCURRENT * ROUNDS} x {TOKENS} tokens, {CONCURRENT} at once"
-        texts.append(_both("price_speed", rate=trial.tokens_per_second, latency=trial.latency, load=load))
+        texts.append(_speed(search, trial, unchanged))
     return list({repr(text): text for text in texts}.values())
+
+
+def _speed(search: Search, trial: Trial, unchanged: Trial | None) -> Text:
+    """The speed now, beside that of the unchanged launch where it serves."""
+    key, known = "price_speed_new", {"rate": trial.tokens_per_second, "latency": trial.latency}
+    if search.first.served and unchanged is not None and unchanged.tokens_per_second is not None:
+        key = "price_speed"
+        known |= {"before": unchanged.tokens_per_second, "before_latency": unchanged.latency}
+    elif search.first.served:
+        key = "price_speed_alone"
+    load = _both("load", requests=CONCURRENT * ROUNDS, tokens=TOKENS, together=CONCURRENT)
+    return {lang: word(key, lang).format(load=load[lang], **known) for lang in ("en", "zh")}
 
 
 def _both(key: str, **values: object) -> Text:

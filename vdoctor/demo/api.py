@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import json
+import threading
 from typing import Any
 
 from vdoctor.demo.troubles import Troubles
@@ -40,6 +41,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return
         if self.path not in ("/v1/completions", "/v1/chat/completions") or "pooling" in self.troubles:
             self._answer(404, {"detail": "Not Found"})
+        elif "canary-hangs" in self.troubles:
+            threading.Event().wait()
         elif "canary-500" in self.troubles:
             self._answer(500, {"error": {"message": "Internal server error", "code": 500}})
         else:

@@ -2,7 +2,7 @@
 
 `oom-always`: out of memory in the profile run, whatever the options; `flapping`: dies right after its first answer;
 `canary-500`: gets ready and answers completions with 500; `deaf`: it and a child of it survive SIGTERM;
-`pooling`: a model that generates no text.
+`pooling`: a model that generates no text; `canary-hangs`: gets ready and never answers a completion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import threading
 from collections.abc import Mapping
 
-NAMES = ("oom-always", "flapping", "canary-500", "deaf", "pooling")
+NAMES = ("oom-always", "flapping", "canary-500", "canary-hangs", "deaf", "pooling")
 _DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 

@@ -134,14 +134,18 @@ def _set_env(launch: Launch, changes: Mapping[str, str | None]) -> Launch:
 
 
 def _set_variable(launch: Launch, name: str, value: str | None) -> Launch:
-    """Where the command sets it already, there; else in front, or as an option of the container."""
+    """Where the command sets it already, there; else in front, or as an option of the container.
+
+    A home means nothing in a container, whose /tmp is its own.
+    """
     spots = [at for at in env_spots(launch.program) if launch.program[at].partition("=")[0] == name]
     if spots:
         launch = replace(launch, program=_edited(launch.program, spots, name, value))
         if value is not None or any(_is_unset(launch.program, at) for at in range(len(launch.program))):
             return launch
     if launch.container:
-        return replace(launch, container=tuple(_set_container_env(list(launch.container), name, value)))
+        inside = value.replace("~/.cache/", "/tmp/", 1) if value is not None and value.startswith("~/") else value
+        return replace(launch, container=tuple(_set_container_env(list(launch.container), name, inside)))
     env = dict(launch.env)
     if value is None and name not in env and not spots:
         return _unset(launch, name)

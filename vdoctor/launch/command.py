@@ -151,8 +151,14 @@ def _script(launch: Launch, shell: Shell) -> str:
 
 
 def environment(launch: Launch, env: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which to execute the words."""
-    return {**env, **dict(launch.env)}
+    """The environment in which to execute the words: what a shell makes of the printed command."""
+    home = env.get("HOME")
+    given = {name: f"{home}{value[1:]}" if home and _in_home(value) else value for name, value in launch.env}
+    return {**env, **given}
+
+
+def _in_home(value: str) -> bool:
+    return value == "~" or value.startswith("~/")
 
 
 def print_words(launch: Launch) -> list[str]:
@@ -161,8 +167,11 @@ def print_words(launch: Launch) -> list[str]:
 
 
 def print_text(launch: Launch) -> str:
-    """One line for a POSIX shell."""
-    assignments = [f"{name}={shlex.quote(value)}" for name, value in launch.env]
+    """One line for a POSIX shell. `A=~/x` in front is left to it: it stood there unquoted, or came from a rule."""
+    assignments = [
+        f"{name}=~{shlex.quote(value[1:]) if value[1:] else ''}" if _in_home(value) else f"{name}={shlex.quote(value)}"
+        for name, value in launch.env
+    ]
     return " ".join([*assignments, shlex.join(words(launch))])
 
 
@@ -229,12 +238,27 @@ def _image(words: Sequence[str]) -> int | None:
         return None
     at += 1
     while at < len(words):
-        word = words[at]
-        if not word.startswith("-"):
+        if not words[at].startswith("-"):
             return at
-        short = _SHORT_SWITCHES.match(word) or (word[1:2] != "-" and _SHORT_WITH_VALUE.match(word))
-        at += 1 if word in _RUN_SWITCHES or "=" in word or short else 2
+        at += _run_width(words[at])
     return None
+
+
+def _run_width(word: str) -> int:
+    """Words that an option of `docker run` takes, itself included."""
+    short = _SHORT_SWITCHES.match(word) or (word[1:2] != "-" and _SHORT_WITH_VALUE.match(word))
+    return 1 if word in _RUN_SWITCHES or "=" in word or short else 2
+
+
+def run_options(container: Sequence[str]) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
+    """`docker run OPTIONS IMAGE` taken apart: the words up to `run`, each option with its value, the image."""
+    at = list(container).index("run") + 1
+    before, options = tuple(container[:at]), []
+    while at < len(container) - 1:
+        width = _run_width(container[at])
+        options.append(tuple(container[at : min(at + width, len(container) - 1)]))
+        at += width
+    return before, options, container[-1]
 
 
 def _program_end(words: Sequence[str]) -> int | None:

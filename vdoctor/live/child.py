@@ -15,6 +15,7 @@ import sys
 import termios
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vdoctor.live.output import same_file
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 #: A child that writes faster than that is waited for; what is in the pipe when the child ends is still read.
 PIPE_SIZE = 1 << 18
+#: A container runtime that does not answer is not waited for longer.
+_FAREWELL_SECONDS = 60.0
 _prctl = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
 
 
@@ -52,11 +55,13 @@ class Child:
     it. On Linux we adopt its orphans (subreaper), and it gets SIGTERM should we be killed.
     """
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start `argv`. Raises CannotStart."""
+    def __init__(self, argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> None:
+        """Start `argv`; `farewell` is a command that ends what it started out of our reach. Raises CannotStart."""
+        self._farewell, self._env = list(farewell), dict(env)
         become_subreaper()
         self.code: int | None = None
         self.streams, slaves = _open_streams()
+        keeper = os.getpid()
         try:
             self._process = subprocess.Popen(
                 list(argv),
@@ -65,7 +70,7 @@ class Child:
                 stdout=slaves[0],
                 stderr=slaves[1],
                 start_new_session=True,
-                preexec_fn=_before_exec,
+                preexec_fn=lambda: _before_exec(keeper),
             )
         except (FileNotFoundError, NotADirectoryError) as error:
             self.close_streams()
@@ -157,10 +162,30 @@ class Child:
         # Its terminal controls no session, so the kernel tells nobody.
         self.send(signal.SIGWINCH)
 
+    def farewell(self) -> None:
+        """End what is out of our reach (a container); it may be gone already."""
+        say_farewell(self._farewell, self._env)
+
     def close_streams(self) -> None:
         """Stop reading."""
         for stream in list(self.streams):
             self.close(stream)
+
+
+def say_farewell(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Run a command that ends something, without a word, for a bounded time."""
+    if command:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                list(command),
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                timeout=_FAREWELL_SECONDS,
+                check=False,
+            )
 
 
 def status_of(code: int) -> tuple[int, str | None]:
@@ -236,13 +261,28 @@ def become_subreaper() -> None:
         _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _before_exec() -> None:
+def _before_exec(parent: int) -> None:
     """Between fork and exec: system calls alone, nothing that could take a lock."""
     signal.signal(signal.SIGTTOU, signal.SIG_DFL)
     die_with_parent()
+    if os.getppid() != parent:
+        # It ended before we asked to be told.
+        os._exit(1)
 
 
 def die_with_parent(signum: int = signal.SIGTERM) -> None:
     """Get a signal when the parent ends (Linux). One system call: it may run between fork and exec."""
     if _prctl is not None:
         _prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+
+
+def close_others(keep: int) -> None:
+    """What the parent holds open is not held open by its fork, too; the standard streams and `keep` stay."""
+    try:
+        fds = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
+    except OSError:
+        fds = list(range(3, 64))
+    for fd in fds:
+        if fd > 2 and fd != keep:
+            with contextlib.suppress(OSError):
+                os.close(fd)

@@ -54,6 +54,9 @@ class Inlet:
         """Nobody is there."""
         return False
 
+    def farewell(self) -> None:
+        """Nothing is out of our reach."""
+
     def descendants(self) -> list[psutil.Process]:
         """Nobody is there."""
         return []

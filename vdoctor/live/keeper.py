@@ -15,10 +15,9 @@ import signal
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import FrameType
 
-from vdoctor.live.child import CannotStart, Child, Stream, become_subreaper, die_with_parent
+from vdoctor.live.child import CannotStart, Child, Stream, become_subreaper, close_others, die_with_parent
 from vdoctor.live.inlet import Inlet
 from vdoctor.live.link import Closed, Kind, Link, Message, pair
 from vdoctor.live.output import SELECTOR, write_all
@@ -26,7 +25,9 @@ from vdoctor.live.painter import Painter
 from vdoctor.live.ring import Ring
 
 #: After the end of the child its other processes have so long to end by themselves, then after SIGTERM.
-_GRACE, _TERM_GRACE, _KILL_GRACE = 0.5, 1.5, 0.2
+_GRACE, _TERM_GRACE = 0.5, 1.5
+#: SIGKILL is repeated until nobody is left, so long (what forks is met by the next); longer where nobody waits for us.
+_KILL_GRACE, _KILL_PATIENCE, _ALONE_PATIENCE = 0.2, 2.0, 60.0
 #: Read at once: what a pipe holds.
 _CHUNK = 1 << 18
 #: What one pipe holds when its writer is gone is passed on however slow our reader is; a chatterer is not waited for.
@@ -56,7 +57,7 @@ def fork_keeper(start: Callable[[], Child | Inlet], *, quiet: bool) -> tuple[int
         gc.disable()
         # Out of the reach of Ctrl-C and of whoever kills our group; in our session, as all helpers of ours.
         os.setpgid(0, 0)
-        _close_others(theirs.fileno())
+        close_others(theirs.fileno())
         status = Keeper(theirs, ring, quiet).run(start, parent)
     except BaseException:
         if os.environ.get("VDOCTOR_DEBUG"):
@@ -83,36 +84,53 @@ class Keeper:
         self._lost = 0
         self._end = False
         self._unwritten: set[int] = set()
+        #: vdoctor is gone: nobody is told anything any more.
         self._alone = False
+        #: The signal of that may raise _Orphan now. Elsewhere the exception could leave a child behind.
+        self._armed = False
         self._scratch = memoryview(bytearray(_CHUNK))
 
     def run(self, start: Callable[[], Child | Inlet], parent: int) -> int:
         """Start the child and stay to the end of its last process."""
         wake = self._signals(parent)
+        if os.getppid() != parent:
+            return 1
         try:
             self._child = start()
         except CannotStart as error:
-            self._link.send(Message(Kind.REFUSED, error.status, text=str(error).encode("utf-8", "replace")))
+            with contextlib.suppress(Closed):
+                self._link.send(Message(Kind.REFUSED, error.status, text=str(error).encode("utf-8", "replace")))
             return 0
-        self._link.send(Message(Kind.STARTED, t=time.monotonic(), number=self._child.pid))
         try:
-            if os.getppid() != parent:
-                raise _Orphan
-            self._follow(wake)
-            self._clean_up()
-        except (_Orphan, Closed):
+            try:  # the signal may raise to the end of `finally`, and the outer `except` takes that
+                self._armed = True
+                if os.getppid() != parent:
+                    raise _Orphan
+                self._serve(wake)
+            finally:
+                self._armed = False
+        # A fault of ours included: nobody else would end the child.
+        except BaseException as error:
             self._alone = True
             self._child.close_streams()
             self._clean_up()
+            if not isinstance(error, _Orphan | Closed):
+                raise
             return 1
+        return 0
+
+    def _serve(self, wake: int) -> None:
+        """The life of the child. Raises Closed and _Orphan when vdoctor is gone."""
+        self._link.send(Message(Kind.STARTED, t=time.monotonic(), number=self._child.pid))
+        self._follow(wake)
+        self._clean_up()
         self._painter.work(end=True)
+        self._tell_lost()
+        self._link.send(Message(Kind.GONE, t=time.monotonic(), number=self._child.code or 0))
         with contextlib.suppress(Closed):
-            self._tell_lost()
-            self._link.send(Message(Kind.GONE, t=time.monotonic(), number=self._child.code or 0))
             self._hear_out()
         self._painter.work(end=True)
         self._child.collect()
-        return 0
 
     def _hear_out(self) -> None:
         """What vdoctor still has to say between the lines; it closes the link when it is done. Raises Closed."""
@@ -249,10 +267,14 @@ class Keeper:
                 with contextlib.suppress(Exception):
                     process.terminate()
             self._drain(_TERM_GRACE)
-            self._child.send(signal.SIGKILL)
-            for process in self._child.descendants():
-                with contextlib.suppress(Exception):
-                    process.kill()
+            end = time.monotonic() + (_ALONE_PATIENCE if self._alone else _KILL_PATIENCE)
+            while self._child.living() and time.monotonic() < end:
+                self._child.send(signal.SIGKILL)
+                for process in self._child.descendants():
+                    with contextlib.suppress(Exception):
+                        process.kill()
+                self._drain(_KILL_GRACE)
+        self._child.farewell()
         self._drain(_KILL_GRACE)
 
     def _drain(self, seconds: float) -> None:
@@ -273,7 +295,8 @@ class Keeper:
                     else:
                         read = True
                         self._pump(key.data, selector)
-                self._painter.work()
+                if not self._alone:
+                    self._painter.work()
                 self._child.reap()
                 if not read and not self._child.living():
                     return
@@ -295,8 +318,8 @@ class Keeper:
             """A handler, not SIG_IGN: the child would inherit that."""
 
         def orphaned(signum: int, frame: FrameType | None) -> None:
-            if os.getppid() != parent and not self._alone:
-                self._alone = True
+            if self._armed and os.getppid() != parent:
+                self._armed = False
                 raise _Orphan
 
         for signum in (*STOPPING, *PASSED):
@@ -313,18 +336,6 @@ class Keeper:
         return reader
 
 
-def start_child(argv: Sequence[str], env: Mapping[str, str]) -> Callable[[], Child]:
+def start_child(argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> Callable[[], Child]:
     """How a keeper makes a child of a command."""
-    return lambda: Child(argv, env)
-
-
-def _close_others(keep: int) -> None:
-    """What vdoctor holds open is not held open by the keeper, too."""
-    try:
-        fds = [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]
-    except OSError:
-        fds = list(range(3, 64))
-    for fd in fds:
-        if fd > 2 and fd != keep:
-            with contextlib.suppress(OSError):
-                os.close(fd)
+    return lambda: Child(argv, env, farewell)

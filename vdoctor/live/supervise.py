@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from vdoctor.live.child import CannotStart, Child, become_subreaper, status_of
+from vdoctor.live.child import CannotStart, Child, become_subreaper, say_farewell, status_of
 from vdoctor.live.history import History
 from vdoctor.live.inlet import Inlet
 from vdoctor.live.keeper import fork_keeper, start_child
@@ -54,6 +54,8 @@ class Supervisor:
         self._killed = False
         self._gone: Message | None = None
         self._history: History | None = None
+        self._farewell: list[str] = []
+        self._env: dict[str, str] = {}
 
     def run(self, observer: Observer, argv: Sequence[str], env: Mapping[str, str], *, tick: float = 0.1) -> Exit:
         """Start the child and stay with it. Raises CannotStart; all its processes are gone afterwards."""
@@ -62,9 +64,11 @@ class Supervisor:
         assert end is not None
         return end
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start the child; its output is passed on from now on. Raises CannotStart."""
-        self._start(lambda: start_child(list(argv), dict(env)), 2)
+    def start(self, argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> None:
+        """Start the child; its output is passed on from now on. `farewell`: a command to be run when it is gone, whoever
+        ended it and whatever became of us. Raises CannotStart."""
+        self._farewell, self._env = list(farewell), dict(env)
+        self._start(lambda: start_child(list(argv), dict(env), farewell), 2)
 
     def start_input(self) -> None:
         """Pass standard input on, in place of a child's output."""
@@ -134,7 +138,9 @@ class Supervisor:
         """The keeper was killed; the child's return code."""
         from vdoctor.live.strays import end
 
-        return end(self._pid) if self._pid else 0
+        code = end(self._pid) if self._pid else 0
+        say_farewell(self._farewell, self._env)
+        return code
 
     def stop(self) -> None:
         """End the child (SIGTERM, later SIGKILL); may be called from the observer."""

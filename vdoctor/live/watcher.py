@@ -104,10 +104,10 @@ class Watcher(Hooks):
         self.dumps = 0
         self.feed: Feed | None = None
 
-    def run(self, argv: Sequence[str], env: Mapping[str, str]) -> Exit:
-        """Start the child and stay with it to its end. Raises CannotStart."""
+    def run(self, argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> Exit:
+        """Start the child and stay with it to its end; `farewell`: see Supervisor.start. Raises CannotStart."""
         supervisor = Supervisor(quiet=self._quiet)
-        supervisor.start(argv, env)
+        supervisor.start(argv, env, farewell)
         end = self.follow(supervisor)
         assert end is not None
         return end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,10 @@ class Book:
         """The trial of this very command, when there was one."""
         return self._trials.get(key_of(words))
 
+    def changes(self) -> list[Change]:
+        """What was changed in the trials so far."""
+        return [trial.change for trial in self._trials.values()]
+
     def new_folder(self) -> Path:
         """Where the next trial is recorded; the number goes on after trials that were cut off."""
         number = len(self._trials) + 1
@@ -52,8 +57,13 @@ class Book:
         change = trial.change
         entry["changes"] = {"flags": dict(change.flags), "env": dict(change.env), "container": dict(change.container)}
         try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+            with self._path.open("ab") as file:
+                # Behind half a line (cut off by a kill, a full disk) a new one begins.
+                gap = b"" if file.tell() == 0 or _ends_line(self._path) else b"\n"
+                line = json.dumps(entry, ensure_ascii=False).encode("utf-8", "backslashreplace") + b"\n"
+                file.write(gap + line)
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             raise UserError(
                 f"{self._path}: cannot be written: {error.strerror}", "make room or copy the session"
@@ -71,6 +81,22 @@ class Book:
         return [found for line in lines if (found := _parsed(line)) is not None]
 
 
+def _check_whole(folder: Path) -> None:
+    """A trial's label is written last."""
+    try:
+        kind = json.loads((folder / "case.json").read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UserError(f"{folder}: has no end: {error}") from None
+    if kind != "trial":
+        raise UserError(f"{folder}: is no whole trial")
+
+
+def _ends_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"\n"
+
+
 def _parsed(line: str) -> tuple[str, Trial] | None:
     try:
         entry = json.loads(line)
@@ -83,7 +109,8 @@ def _parsed(line: str) -> tuple[str, Trial] | None:
 
 
 def replay(folder: Path, rules: RuleBase, options: OptionTable) -> Report:
-    """The report on a recorded session. Raises UserError when it cannot be read."""
+    """The report on a recorded trial. Raises UserError when it cannot be read, or was cut off before its end."""
+    _check_whole(folder)
     session = Session(folder)
     launch = parse([*(f"{name}={value}" for name, value in session.env.items()), *session.command])
     examination = Examination(rules, options, launch, session.facts)

@@ -72,6 +72,8 @@ class Prober:
         self.reason: Text | None = None
         self.measured: Measured | None = None
         self.told_ready = threading.Event()
+        #: It serves and is asked for text; no answer yet.
+        self.asking = False
         self._client = Client(address, key) if address is not None else None
         self._load = load
         self._stop = threading.Event()
@@ -94,6 +96,7 @@ class Prober:
             return
         if not self._healthy(self._client):
             return
+        self.asking = True
         state, reason = canary(self._client)
         if state == "answered" and self._load and not self._stop.is_set():
             self.measured = measure(self._answer)

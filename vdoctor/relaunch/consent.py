@@ -29,29 +29,12 @@ def refusal(launch: Launch) -> Mapping[str, str] | None:
             "en": f"{words[0]} starts the server elsewhere, where vdoctor cannot end it for certain",
             "zh": f"{words[0]} 在别处启动服务，vdoctor 无法保证能把它停掉",
         }
-    if launch.container and any(_detaches(word) for word in launch.container[2:-1]):
-        return {
-            "en": "the container runs detached: without -d vdoctor can follow and end it",
-            "zh": "容器在后台运行：去掉 -d 后 vdoctor 才能跟踪并结束它",
-        }
-    if launch.container and not {"--init", "--rm"} <= set(launch.container):
-        # Process 1 of a container is deaf to SIGTERM until it has a handler; a container that stays keeps its name.
-        return {
-            "en": "with --init and --rm in docker run vdoctor can end the container for certain and leave nothing behind",
-            "zh": "在 docker run 中加上 --init 和 --rm，vdoctor 才能确保结束容器且不留残余",
-        }
     if not editable(launch):
         return {
             "en": "the command is a script that vdoctor cannot edit",
             "zh": "该命令是 vdoctor 无法修改的脚本",
         }
     return None
-
-
-def _detaches(word: str) -> bool:
-    return word == "--detach" or (
-        word[:1] == "-" and word[1:2] != "-" and "d" in word[1:] and set(word[1:]) <= set("ditPq")
-    )
 
 
 def permission(mode: Mode, ask: Callable[[Step], bool] | None) -> Callable[[Step], bool]:

@@ -18,7 +18,8 @@ from vdoctor.live.watcher import Watcher
 from vdoctor.model import Change, Finding, Fix, Launch, Report, Trial
 from vdoctor.relaunch.book import Book, replay
 from vdoctor.relaunch.canary import Prober
-from vdoctor.relaunch.ground import Holder, holder, memory_back, memory_used
+from vdoctor.relaunch.fresh import prepare
+from vdoctor.relaunch.ground import Holder, holder, memory_back, memory_holders, memory_used
 from vdoctor.relaunch.search import Moves, Search
 from vdoctor.relaunch.steps import Candidate, Outcome, outcome_of
 from vdoctor.relaunch.trial import attempt
@@ -90,9 +91,10 @@ class Driver:
         CannotStart, and UserError when a trial cannot be recorded."""
         self._begun = time.monotonic()
         self._memory = memory_used()
+        self._expected = dict(self._memory)
         end = self._drive(self._search.moves(), limited=True)
         # What is proven is proven: the limits are no reason to leave that open.
-        self._drive(self._search.control(), limited=False)
+        self._drive(self._search.control(measure=self._measure), limited=False)
         return "found" if self._search.found is not None and end == "exhausted" else end
 
     def _drive(self, moves: Moves, *, limited: bool) -> End:
@@ -129,12 +131,14 @@ class Driver:
     def _start(self, candidate: Candidate, timeout: float) -> Outcome:
         self._number += 1
         self._audience.begins(self._number, candidate)
-        excess = memory_back(self._memory)
+        excess = self._wait_for_memory()
         place = address(candidate.launch, self._options, self._version)
         taken = holder(place)
         if taken is not None:
             return self._refused(candidate, taken)
         self._started += 1
+        if not candidate.launch.container:
+            prepare(candidate.fix.change)
         folder = self._book.new_folder()
         recorder = Recorder(folder, hide(words(candidate.launch)), dict(_shown(candidate.launch)), {})
         first = self._search.first
@@ -150,6 +154,7 @@ class Driver:
                 timeout=timeout,
                 prober=Prober(place, self._key(candidate.launch), load=self._measure),
                 came=first.came,
+                served=first.served,
             )
         except BaseException:
             recorder.close(None, {"id": "", "kind": "crash", "note": "the trial was cut off"})
@@ -165,6 +170,12 @@ class Driver:
             self._book.add(candidate.key, replace(trial, command=" ".join(hide(trial.command.split(" ")))))
         self._keep(candidate, trial, result.report, known=False)
         return result.outcome
+
+    def _wait_for_memory(self) -> dict[int, int]:
+        """Bytes by GPU that did not come back. What somebody took for good is waited for only once."""
+        for gpu, held in memory_back(self._expected).items():
+            self._expected[gpu] += held
+        return memory_back(self._memory, 0.0)
 
     def _keep(self, candidate: Candidate, trial: Trial, report: Report, *, known: bool) -> None:
         self.trials.append(trial)
@@ -215,10 +226,17 @@ def port_finding(taken: Holder) -> Finding:
 
 def _held(excess: Mapping[int, int]) -> Text:
     """Memory that did not come back in time: a result with less room than there should be."""
-    rows = sorted(excess.items())
+    rows = [(gpu, held / _GIB, ", ".join(memory_holders(gpu)) or None) for gpu, held in sorted(excess.items())]
     return {
-        "en": ", ".join(f"GPU {gpu} held {held / _GIB:.1f} GiB more than before" for gpu, held in rows),
-        "zh": "，".join(f"GPU {gpu} 比之前多占 {held / _GIB:.1f} GiB" for gpu, held in rows),
+        "en": ", ".join(
+            f"GPU {gpu} held {held:.1f} GiB more than before the trials"
+            + (f" (now on it: {who}; left alone)" if who else "")
+            for gpu, held, who in rows
+        ),
+        "zh": "，".join(
+            f"GPU {gpu} 比验证前多占 {held:.1f} GiB" + (f"（当前占用者：{who}；vdoctor 不会动它）" if who else "")
+            for gpu, held, who in rows
+        ),
     }
 
 

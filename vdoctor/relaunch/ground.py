@@ -13,7 +13,7 @@ import psutil
 
 from vdoctor.launch.values import Address
 from vdoctor.live.nvml import Nvml
-from vdoctor.model import GpuSample
+from vdoctor.model import GpuProcess, GpuSample
 
 #: A socket that was just closed, memory that the driver gives back late: bounded waits.
 PORT_SECONDS, MEMORY_SECONDS = 2.0, 30.0
@@ -21,6 +21,8 @@ PORT_SECONDS, MEMORY_SECONDS = 2.0, 30.0
 _MEMORY_SLACK = 256 << 20
 _PAUSE = 0.2
 _PORTS_TO_LOOK_AT = 100
+#: So many holders of memory are named.
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +50,34 @@ def holder(address: Address | None, seconds: float = PORT_SECONDS) -> Holder | N
 
 def memory_used(samples: Callable[[], tuple[GpuSample, ...]] | None = None) -> dict[int, int]:
     """Bytes in use on each GPU; empty where there is none that NVML shows."""
-    if samples is not None:
-        rows = samples()
-    else:
-        nvml = Nvml()
-        rows = nvml.samples()
-        nvml.close()
+    rows = (samples or _samples)()
     return {row.index: row.memory_used for row in rows if row.memory_used is not None}
+
+
+def memory_holders(gpu: int, samples: Callable[[], tuple[GpuSample, ...]] | None = None) -> list[str]:
+    """Who holds memory of a GPU, the largest first: `python (pid 4711), 20.0 GiB`; empty where the driver does not say
+    (in a container, or for want of rights). They are only named."""
+    rows = [row for row in (samples or _samples)() if row.index == gpu]
+    held = [process for row in rows for process in row.processes or ()]
+    held.sort(key=lambda process: -(process.memory or 0))
+    return [_named(process) for process in held[:_NAMED]]
+
+
+def _named(process: GpuProcess) -> str:
+    held = f", {process.memory / (1 << 30):.1f} GiB" if process.memory else ""
+    return f"{process.name or 'a process'} (pid {process.pid}){held}"
+
+
+def _samples() -> tuple[GpuSample, ...]:
+    """The rows of all GPUs. Who holds memory is asked of one GPU a call: as many calls as there are GPUs."""
+    nvml = Nvml()
+    try:
+        rows = {row.index: row for row in nvml.samples()}
+        for _ in range(len(rows) - 1):
+            rows |= {row.index: row for row in nvml.samples() if row.processes is not None}
+        return tuple(rows.values())
+    finally:
+        nvml.close()
 
 
 def memory_back(

@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Change, Safety, phase_of
+from vdoctor.relaunch.fresh import FRESH
 from vdoctor.relaunch.steps import Outcome, Step, hypotheses
 
 #: Failures that no change of options cures: files, rights, hardware, spelling (the rules have the fixes there).
@@ -74,7 +75,7 @@ def _ranks(outcome: Outcome) -> bool:
 _RUNGS: tuple[_Rung, ...] = (
     _Rung(
         "cache-aside",
-        Change(env={"VLLM_CACHE_ROOT": "/tmp/vllm-fresh-cache"}),
+        Change(env={"VLLM_CACHE_ROOT": FRESH}),
         "safe",
         # A compiler that is not there is missed with any cache.
         _any(_id("compile."), _phase("kv_init")),
@@ -160,10 +161,11 @@ _RUNGS: tuple[_Rung, ...] = (
             since,
             until,
         )
-        for backend in ("FLASH_ATTN", "TRITON_ATTN")
+        # Until 0.10 the Triton one had another name.
+        for backend, named in (("FLASH_ATTN", "0.10"), ("TRITON_ATTN", "0.11"))
         for change, since, until in (
-            (_flags(attention_backend=backend), "0.11.1", "99"),
-            (Change(env={"VLLM_ATTENTION_BACKEND": backend}), "0.10", "0.11.1"),
+            (_flags(attention_backend=backend), "0.13", "99"),
+            (Change(env={"VLLM_ATTENTION_BACKEND": backend}), named, "0.13"),
         )
     ),
     _Rung(

@@ -6,21 +6,23 @@ its numbers as large. No command is tried twice.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import replace
+import itertools
+from collections.abc import Callable, Generator, Sequence
 
 from vdoctor.launch.command import print_words
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import Change, Launch
+from vdoctor.relaunch.fresh import with_folder
 from vdoctor.relaunch.ladder import rungs
 from vdoctor.relaunch.raising import MAX_TRIALS, SCALES, ceiling, next_value, number
-from vdoctor.relaunch.steps import Candidate, Outcome, Purpose, Step, compose, hypotheses, merged
+from vdoctor.relaunch.steps import Candidate, Outcome, Purpose, Step, compose, hypotheses, merged, with_value
 
 #: So many faults at once are looked for: each is one level of changes on top of changes.
 _DEPTH = 4
 #: A fix whose value was not enough is asked again for a better one, so often.
 _AGAIN = 2
+#: So many pairs of changes that each only move the failure are tried together.
+_PAIRS = 3
 #: What is tried of a length that was to fit and did not.
 _LESS = (0.97, 0.9)
 
@@ -45,10 +47,11 @@ class Search:
         only: Sequence[str] = (),
         base: Steps = (),
         refine: bool = True,
+        cache: str | None = None,
     ) -> None:
         """`first`: how the unchanged launch failed; `allowed` is asked once for each step; `only`: ids of fixes to
         which the search is limited; `base`: what every trial needs here, whatever the failure; `refine`: make the
-        result small and its numbers large."""
+        result small and its numbers large; `cache`: the folder for a fresh compile cache."""
         self.launch = launch
         self.first = first
         self.found: Candidate | None = None
@@ -63,6 +66,7 @@ class Search:
         self._only = {*only, *(step.id for step in base)} if only else set()
         self._base = base
         self._refine = refine
+        self._cache = cache
         self.tried: list[tuple[Candidate, Outcome]] = []
         self._known: dict[tuple[str, ...], Outcome] = {tuple(print_words(launch)): first}
         self._last_resort: list[tuple[Steps, Step]] = []
@@ -82,13 +86,14 @@ class Search:
             steps = yield from self._raise(steps)
         return steps
 
-    def control(self) -> Moves:
+    def control(self, *, measure: bool = False) -> Moves:
         """To be driven when `moves` ended with something found: does the unchanged launch fail today, too?
 
         Else any change would seem to help. A trial that died of the same is proof enough; without one the unchanged
-        launch is tried.
+        launch is tried; and where it served and speed is to be compared (`measure`).
         """
-        if self.found is None or any(outcome.verdict == "same failure" for _, outcome in self.tried):
+        enough = any(outcome.verdict == "same failure" for _, outcome in self.tried)
+        if self.found is None or (enough and not (measure and self.first.served)):
             return self.found.steps if self.found is not None else None
         result = yield Candidate((), self.launch, "control")
         if result.verdict == "confirmed":
@@ -100,6 +105,7 @@ class Search:
     def _explore(self, base: Steps, outcome: Outcome, depth: int) -> Moves:
         """Try what the findings of a failing launch propose; go on from what came further."""
         aside: list[tuple[Steps, Outcome]] = []
+        moving: list[Step] = []
         for step in hypotheses(outcome):
             if _is_last_resort(step):
                 self._last_resort.append((base, step))
@@ -109,6 +115,8 @@ class Search:
                 continue
             if result.verdict == "confirmed":
                 return steps
+            if result.verdict == "other failure" and result.finding != outcome.finding:
+                moving.append(steps[-1])
             if not self._moved(outcome, result) or depth + 1 >= _DEPTH:
                 continue
             if result.came > outcome.came:
@@ -121,6 +129,14 @@ class Search:
             found = yield from self._explore(steps, result, depth + 1)
             if found is not None:
                 return found
+        return (yield from self._together(base, moving))
+
+    def _together(self, base: Steps, moving: Sequence[Step]) -> Moves:
+        """Changes that each only gave another failure, two at a time: one may cure what the other lays bare."""
+        for pair in list(itertools.combinations(moving, 2))[:_PAIRS]:
+            result = yield from self._try((*base, *pair), "fix")
+            if result is not None and result.verdict == "confirmed":
+                return (*base, *pair)
         return None
 
     def _with_better_values(self, steps: Steps) -> Generator[Candidate, Outcome, tuple[Steps, Outcome | None]]:
@@ -143,7 +159,7 @@ class Search:
         """A length that was not short enough: an estimate is of its day, so try a little less before anything else."""
         length = number(steps[-1].change.flags.get("--max-model-len"))
         for share in _LESS if length is not None else ():
-            less = (*steps[:-1], _with_value(steps[-1], "--max-model-len", str(int((length or 0) * share) // 16 * 16)))
+            less = (*steps[:-1], with_value(steps[-1], "--max-model-len", str(int((length or 0) * share) // 16 * 16)))
             again = yield from self._try(less, "raise")
             if again is None or again.verdict != "same failure":
                 return less, again
@@ -229,7 +245,7 @@ class Search:
             value = next_value(flag, good, bad, hints)
             if value is None:
                 break
-            trial = tuple(_with_value(step, flag, value) for step in steps)
+            trial = tuple(with_value(step, flag, value) for step in steps)
             result = yield from self._try(trial, "raise")
             if result is None:
                 break
@@ -245,6 +261,8 @@ class Search:
 
     def _try(self, steps: Steps, purpose: Purpose) -> Generator[Candidate, Outcome, Outcome | None]:
         """The outcome of steps: known, or asked for; None where they have no place, no consent or no effect."""
+        if self._cache is not None:
+            steps = tuple(with_folder(step, self._cache) for step in steps)
         launch = compose(self.launch, steps, self._options, self._version)
         if launch is None or not self._consents(steps, purpose):
             return None
@@ -297,17 +315,3 @@ def _hints(flag: str, outcome: Outcome) -> list[float]:
 def _is_last_resort(step: Step) -> bool:
     """It costs more than anything else does, and hides the cause."""
     return step.change.flags.get("--enforce-eager") is True
-
-
-def _with_value(step: Step, flag: str, value: str) -> Step:
-    """The step with another number, in its texts, too."""
-    old = str(step.change.flags.get(flag))
-    if flag not in step.change.flags or old == value:
-        return step
-    change = replace(step.change, flags={**step.change.flags, flag: value})
-    spelt = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.])")
-
-    def told(texts: Mapping[str, str]) -> dict[str, str]:
-        return {lang: spelt.sub(value, text) for lang, text in texts.items()}
-
-    return replace(step, change=change, title=told(step.title), cost=told(step.cost) if step.cost else step.cost)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
@@ -44,6 +45,8 @@ class Outcome:
     facts: Mapping[str, Fact] = field(default_factory=dict)
     came: int = -1
     seconds: float = 0.0
+    #: It got ready and answered, whatever is wrong with it.
+    served: bool = False
 
     @property
     def finding(self) -> str | None:
@@ -82,10 +85,10 @@ def furthest(report: Report) -> int:
     return max((STEPS.index(span.step) for span in report.timeline if span.step in STEPS), default=-1)
 
 
-def outcome_of(report: Report, verdict: TrialVerdict, seconds: float) -> Outcome:
+def outcome_of(report: Report, verdict: TrialVerdict, seconds: float, *, served: bool = False) -> Outcome:
     """The outcome that a report on a launch shows."""
     grave = tuple(finding for finding in report.findings if finding.severity != "info")
-    return Outcome(verdict, grave, report.facts, furthest(report), seconds)
+    return Outcome(verdict, grave, report.facts, furthest(report), seconds, served)
 
 
 def merged(steps: Iterable[Step]) -> Change:
@@ -117,3 +120,17 @@ def hypotheses(outcome: Outcome) -> list[Step]:
                 step = Step(fix.id, fix.change, fix.safety, fix.title, fix.cost, finding.id)
                 found.setdefault((fix.id, repr(fix.change)), step)
     return list(found.values())
+
+
+def with_value(step: Step, flag: str, value: str) -> Step:
+    """The step with another number, in its texts, too."""
+    old = str(step.change.flags.get(flag))
+    if flag not in step.change.flags or old == value:
+        return step
+    change = replace(step.change, flags={**step.change.flags, flag: value})
+    spelt = re.compile(rf"(?<![\w.]){re.escape(old)}(?![\w.])")
+
+    def told(texts: Mapping[str, str]) -> dict[str, str]:
+        return {lang: spelt.sub(value, text) for lang, text in texts.items()}
+
+    return replace(step, change=change, title=told(step.title), cost=told(step.cost) if step.cost else step.cost)

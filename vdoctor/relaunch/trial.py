@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from vdoctor.diagnose import Examination
 from vdoctor.launch.command import environment, print_text, words
+from vdoctor.launch.container import as_trial, removal
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import Exit, Finding, Fix, Launch, Report, Trial
 from vdoctor.relaunch.canary import Prober
@@ -50,6 +52,8 @@ class Duty:
         self.failed = False
         self.stalled = False
         self.lived = False
+        #: The time was up while it was asked for text.
+        self.unanswered = False
         self.watcher: Watcher | None = None
 
     def done(self, now: Examination, t: float) -> bool:
@@ -80,7 +84,11 @@ class Duty:
             self.stalled = True
             return True
         self.lived = self._passed_at is not None and t - self._passed_at >= SETTLE_SECONDS
-        return self.lived or t > self._timeout
+        if t > self._timeout and not self.lived:
+            # What the canary hears from a server that is being stopped is not its answer.
+            self.unanswered |= prober is not None and prober.asking and prober.state == "waiting"
+            return True
+        return self.lived
 
 
 def attempt(
@@ -94,26 +102,32 @@ def attempt(
     timeout: float,
     prober: Prober | None = None,
     came: int = -1,
+    served: bool = False,
 ) -> Attempt:
     """Run the changed `launch` until it is ready and answers, fails, or `timeout` seconds have passed.
 
-    `failure` is what the unchanged launch died of, `came` the index in STEPS of how far it came; `watcher_of` makes the
+    `failure` is what the unchanged launch died of, or suffers from where it `served`; `came` the index in STEPS of how far it came; `watcher_of` makes the
     watcher for an examination and a stop condition (so that the caller chooses what a person sees); without `prober` no
-    completion is asked for. The server is stopped afterwards; none of its processes is left. Raises CannotStart.
+    completion is asked for. The server is stopped afterwards; none of its processes is left, and no container of it, which
+    runs in the foreground under a name of its own. Raises CannotStart.
     """
     duty = Duty(timeout, prober)
     watcher = duty.watcher = watcher_of(examination, duty.done)
     if prober is not None:
         prober.start()
     try:
-        end = watcher.run(words(launch), environment(launch, env))
+        name = f"vdoctor-trial-{uuid.uuid4().hex[:12]}"
+        end = watcher.run(words(as_trial(launch, name)), environment(launch, env), removal(launch, name))
     finally:
         if prober is not None:
             prober.stop()
     report = watcher.report("trial")
-    verdict = _verdict(duty, watcher.stop_reason, report, failure)
+    verdict = _verdict(duty, watcher.stop_reason, report, failure, served)
     found = None if verdict == "confirmed" or not report.findings else report.findings[0].id
     measured = prober.measured if prober is not None else None
+    reason = prober.reason if prober is not None else None
+    if duty.unanswered:
+        reason = {"en": "ready, but a completion got no answer in time", "zh": "已就绪，但补全请求在限时内没有应答"}
     trial = Trial(
         fix.id,
         fix.change,
@@ -123,15 +137,18 @@ def attempt(
         found,
         step=outcome_of(report, verdict, 0.0).step,
         forward=None if verdict == "confirmed" else furthest(report) > came,
-        reason=prober.reason if prober is not None else None,
+        reason=reason,
         tokens_per_second=measured.tokens_per_second if measured else None,
         latency=measured.latency if measured else None,
     )
     return Attempt(trial, report, end, measured)
 
 
-def _verdict(duty: Duty, stopped: bool, report: Report, failure: Finding | None) -> TrialVerdict:
+def _verdict(duty: Duty, stopped: bool, report: Report, failure: Finding | None, served: bool) -> TrialVerdict:
     if duty.lived and stopped:
+        # Serving is no news where the first start did: what it suffered from must be gone.
+        if served and failure is not None and any(finding.id == failure.id for finding in report.findings):
+            return "same failure"
         return "confirmed"
     if stopped and not duty.failed and not duty.stalled:
         return "timed out"

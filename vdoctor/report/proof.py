@@ -41,20 +41,20 @@ def _pairs(words: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def proof_lines(report: Report, lang: str) -> Iterator[tuple[str, str]]:
-    """(style, line): style is one of title, command, minus, plus, plain."""
+    """(style, line): style is one of title, command, minus, plus, plain. The command comes last, to be pasted."""
     proof = report.proof
     if proof is None:
         return
     change = report.trials[proof.trial].change
-    yield "title", word("proof_title", lang)
-    yield "command", "  " + report.trials[proof.trial].command
+    yield from _table(report, proof, lang)
     for mark, text in words_diff(proof.before, proof.after):
         yield ("minus" if mark == "-" else "plus"), f"  {mark} {text}"
     if proof.minimal and sum(map(len, (change.flags, change.env, change.container))) > 1:
         yield "plain", "  " + word("proof_minimal", lang)
     for price in proof.price:
         yield "plain", f"  {word('price', lang)}: {pick(price, lang)}"
-    yield from _table(report, proof, lang)
+    yield "title", word("proof_title", lang)
+    yield "command", "  " + report.trials[proof.trial].command
 
 
 def _table(report: Report, proof: Proof, lang: str) -> Iterator[tuple[str, str]]:
@@ -82,7 +82,8 @@ def _memory(report: Report, proof: Proof) -> Iterator[tuple[str, tuple[str, str]
             yield name, (_gib(pair[0]), _gib(pair[1]))
     peaks = [_peak(report.memory), _peak(proof.memory)]
     if any(peaks):
-        yield "peak", (_gib(peaks[0]), _gib(peaks[1]))
+        of = "GPU" if any(one.get("gpus") for one in (report.memory, proof.memory)) else "host"
+        yield f"peak, {of},", (_gib(peaks[0]), _gib(peaks[1]))
 
 
 def _peak(memory: object) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import shlex
+from dataclasses import replace
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -62,10 +63,13 @@ def render(report: Report, *, lang: str = "en", color: bool = False, width: int 
         legacy_windows=False,
     )
     _head(console, report, lang)
-    _body(console, report, lang, verbose)
-    if report.phases:
+    # What was proven takes the place of what might help; before and after stand beside each other there.
+    brief = report.proof is not None and not verbose
+    shown = replace(report, findings=tuple(replace(one, fixes=()) for one in report.findings)) if brief else report
+    _body(console, shown, lang, verbose)
+    if report.phases and not brief:
         _timeline(console, report, lang)
-    if report.memory:
+    if report.memory and not brief:
         _memory(console, report, lang)
     if report.trials:
         _trials(console, report, lang)

@@ -127,13 +127,25 @@ _WORDS: dict[str, tuple[str, str]] = {
     "before": ("before", "之前"),
     "after": ("after", "之后"),
     "trial_begins": ("vdoctor: trial {number}: {change}", "vdoctor：第 {number} 次验证：{change}"),
-    "trial_known": ("{number} was tried before: {verdict}", "第 {number} 次之前已试过：{verdict}"),
+    "trial_container": (
+        "trials run the container in the foreground, as vdoctor-trial-..., without {options}; it is removed after each",
+        "验证时容器在前台以 vdoctor-trial-... 为名运行，不带 {options}；每次结束后删除该容器",
+    ),
+    "trial_known": ("trial {number} was tried before: {verdict}", "第 {number} 次之前已试过：{verdict}"),
     "withheld": (
         "not tried (needs --confirm auto, or your word on a terminal)",
         "未尝试（需 --confirm auto，或在终端上同意）",
     ),
     "by_hand": ("by hand", "需手动"),
     "none_proven": ("no change was proven in {trials} trials", "{trials} 次验证中没有一项改动被证实"),
+    "found_early": (
+        "it works; whether less would do, or a larger value, was not tried to the end: {why}",
+        "可以运行；但改动能否更小、数值能否更大，没有验证到底：{why}",
+    ),
+    "in_file": (
+        "not tried, for options cannot be taken out of {file} from here; take out by hand: {options}",
+        "未尝试（无法从这里删掉 {file} 中的选项）；请手动删掉：{options}",
+    ),
     "end_max-trials": ("the limit of --max-trials was reached", "已达到 --max-trials 上限"),
     "end_budget": ("the time of --budget is over", "--budget 的时间已用完"),
     "end_exhausted": ("nothing else is left to try", "没有其他可尝试的改动"),
@@ -154,10 +166,22 @@ _WORDS: dict[str, tuple[str, str]] = {
     "plan_asks": ("needs consent", "需同意"),
     "price_context": ("context: {before} -> {after} tokens a request", "上下文：每个请求 {before} -> {after} 个 token"),
     "price_seqs": ("concurrency: {before} -> {after} requests at once", "并发：{before} -> {after} 个请求"),
+    "load": (
+        "{requests} answers of {tokens} tokens, {together} at once",
+        "{requests} 个回答，各 {tokens} token，{together} 个并发",
+    ),
     "price_cache": ("KV cache: {tokens} tokens", "KV cache：{tokens} 个 token"),
     "price_speed": (
-        "speed: {rate} tokens/s, {latency} s a request ({load}); before: did not serve",
-        "速度：{rate} token/s，每个请求 {latency} 秒（{load}）；之前：未能服务",
+        "speed: {before} -> {rate} tokens/s; median time of a request: {before_latency} -> {latency} s ({load})",
+        "速度：{before} -> {rate} token/s；单个请求耗时中位数：{before_latency} -> {latency} 秒（{load}）",
+    ),
+    "price_speed_new": (
+        "speed: {rate} tokens/s, {latency} s a request, median ({load}); before: none, it did not serve",
+        "速度：{rate} token/s，单个请求耗时中位数 {latency} 秒（{load}）；之前：无，未能提供服务",
+    ),
+    "price_speed_alone": (
+        "speed: {rate} tokens/s, {latency} s a request, median ({load}); before: not measured",
+        "速度：{rate} token/s，单个请求耗时中位数 {latency} 秒（{load}）；之前：未测",
     ),
     "compare_slower": (
         "{phase} got {delta} s slower ({before} -> {after} s).",
