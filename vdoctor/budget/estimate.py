@@ -63,6 +63,8 @@ def estimate(
 
     UserError for a launch that vLLM refuses by its numbers, or an architecture that cannot be counted.
     """
+    if config.yarn_len and settings.release.stretches_yarn:
+        config = replace(config, max_len=config.yarn_len)
     pool = pool_of(config, settings)
     length = settings.max_len if settings.max_len and settings.max_len > 0 else config.max_len
     batch = batch_of(settings, length)

@@ -169,6 +169,12 @@ class Release:
         return self._from("0.26")
 
     @property
+    def stretches_yarn(self) -> bool:
+        """Before 0.30 the longest length of a YaRN model is its original one times the factor; from then on what
+        max_position_embeddings says (_get_and_verify_max_len in vllm/config/model.py)."""
+        return not self._from("0.30")
+
+    @property
     def huge_batch(self) -> bool:
         """From 0.28 cards of 160 GiB and more take batches of 16384 tokens."""
         return self._from("0.28")
