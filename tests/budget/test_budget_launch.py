@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from vdoctor.budget.launch import model_of, settings_of
+from vdoctor.budget.launch import settings_of
 from vdoctor.budget.settings import Settings
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import load
+from vdoctor.launch.values import model_of
 
 
 def read(command: str) -> Settings:

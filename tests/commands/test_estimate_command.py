@@ -167,3 +167,15 @@ def test_broken_models(model: str, file: str, content: bytes) -> None:
     done = vdoctor(model)
     assert done.returncode == 2 and model in done.stderr
     assert "Traceback" not in done.stderr and "\x1b" not in done.stderr and done.stdout == ""
+
+
+def test_the_file_of_config_counts_and_the_command_beats_it(model: str, tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text(f"model: {model}\nmax-model-len: 500\nkv_cache_memory_bytes: 64M\n")
+    ask = ("--platform", "cpu", "--vllm-version", "0.32.0", "--", "vllm", "serve", "--config", str(file))
+    assert answer(*ask)["gpus"][0]["max_concurrency"] == 128.0
+    assert answer(*ask, "--max-model-len", "1000")["gpus"] == answer(model, *CPU, "--max-model-len", "1000")["gpus"]
+    file.unlink()
+    os.mkfifo(file)
+    done = vdoctor(*ask)
+    assert (done.returncode, done.stdout) == (2, "") and "not a plain file" in done.stderr

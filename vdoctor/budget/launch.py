@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from vdoctor.budget.config import DTYPE_BYTES
 from vdoctor.budget.settings import Settings
 from vdoctor.errors import UserError
 from vdoctor.launch.options import OptionTable
-from vdoctor.launch.words import end_of_options, is_option, model_at, normal
+from vdoctor.launch.values import given
 from vdoctor.model import Launch
 
 # vLLM takes "16k" for 16000 and "16K" for 16384.
@@ -20,39 +20,12 @@ _HUMAN = re.compile(r"(-?\d+(?:\.\d+)?)([kmgtKMGT])$")
 _MOST = 1 << 50
 
 
-def model_of(launch: Launch, options: OptionTable) -> str | None:
-    """The model that the command names; None when it names none."""
-    named = [value for name, value, _ in flags_of(launch, options) if name == "--model"]
-    if named:
-        return named[-1]
-    at = model_at(list(launch.args), options, None)
-    return None if at is None else launch.args[at]
-
-
-def flags_of(launch: Launch, options: OptionTable) -> Iterator[tuple[str, str, str]]:
-    """(option, value, as written) for every option of the server that any release knows; "" for a bare one."""
-    args = list(launch.args)
-    for at, word in enumerate(args[: end_of_options(args)]):
-        if not is_option(word):
-            continue
-        name, equal, value = word.partition("=")
-        option = options.lookup(normal(name), None, allow_abbrev=True)
-        if option is None:
-            continue
-        if not equal:
-            value = "".join(one for one in args[at + 1 : at + 2] if not is_option(one) or _negative(one))
-        yield option.name, value, normal(name)
-
-
-def _negative(word: str) -> bool:
-    return bool(re.fullmatch(r"-\d+", word))
-
-
 def settings_of(launch: Launch, options: OptionTable, base: Settings) -> Settings:
     """`base` with what the command says; UserError for a value that is no such number."""
     found = base
-    for name, value, written in flags_of(launch, options):
-        found = apply_flag(found, name, value, written)
+    for one in given(launch, options):
+        if not one.key:
+            found = apply_flag(found, one.name, one.value or "", one.written)
     for name, value in launch.env:
         found = apply_variable(found, name, value)
     return found

@@ -15,16 +15,18 @@ from vdoctor.budget.blueprint import blueprint
 from vdoctor.budget.changes import cards, remedies
 from vdoctor.budget.config import ModelConfig, parse_config
 from vdoctor.budget.estimate import Estimate, estimate
-from vdoctor.budget.launch import apply_flag, apply_variable, model_of, settings_of
+from vdoctor.budget.launch import apply_flag, apply_variable, settings_of
 from vdoctor.budget.presets import PRESETS, plan
 from vdoctor.budget.settings import GIB, NEWEST, Settings
 from vdoctor.budget.weights import Part, parts_of
+from vdoctor.commands.config_file import with_config
 from vdoctor.commands.streams import check_output, emit
 from vdoctor.errors import UserError
 from vdoctor.facts.snippets import image_release
 from vdoctor.launch.change import apply
 from vdoctor.launch.command import editable, parse, print_text
 from vdoctor.launch.options import OptionTable, load
+from vdoctor.launch.values import model_of
 from vdoctor.live.model_folder import find_model, read_model
 from vdoctor.model import Change, Launch
 from vdoctor.report.estimate import Answer, markdown, text, to_dict
@@ -58,7 +60,7 @@ def run(
     """Print the budget; 0 it fits (or no GPU memory is known), 1 it does not or may not, 2 by UserError."""
     check_output(output)
     options = load()
-    launch = parse(words) if len(words) > 1 else None
+    launch = _read(parse(words), options, version) if len(words) > 1 else None
     name = (
         model_of(launch, options) if launch is not None and editable(launch) else words[0] if len(words) == 1 else None
     )
@@ -74,6 +76,16 @@ def run(
     emit(_render(answer, form, lang), output)
     known = bool(answer.found.settings.gpu_bytes) or answer.found.exact
     return 0 if answer.found.fits or not known else 1
+
+
+def _read(launch: Launch, options: OptionTable, version: str | None) -> Launch:
+    """With the file of --config; UserError where that cannot be read: it may change every figure."""
+    missed: list[str] = []
+    release = version or (image_release(launch.container[-1]) if launch.container else None)
+    launch = with_config(launch, options, release, missed.append)
+    if missed:
+        raise UserError(missed[0], "give a file that can be read from here, or its options on the command line")
+    return launch
 
 
 def _render(answer: Answer, form: str, lang: str) -> str:

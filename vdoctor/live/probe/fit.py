@@ -12,8 +12,9 @@ from vdoctor.budget.launch import apply_variable, settings_of
 from vdoctor.budget.settings import GIB, Settings
 from vdoctor.errors import UserError
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.values import last_values
 from vdoctor.live.probe.finding import Seen
-from vdoctor.live.probe.model import ModelLook, flag_values
+from vdoctor.live.probe.model import ModelLook
 from vdoctor.model import FactValue, Launch
 
 #: Options that change what lies on the GPU in ways that the budget does not count.
@@ -36,7 +37,7 @@ def fit(
     look, version, device = seen.things.get("model"), facts.get("vllm.version"), facts.get("launch.device")
     if not isinstance(look, ModelLook) or look.config is None or (parts := look.parts) is None:
         return found
-    if not isinstance(version, str) or device not in ("cuda", "cpu") or _BEYOND & flag_values(launch, options).keys():
+    if not isinstance(version, str) or device not in ("cuda", "cpu") or _BEYOND & last_values(launch, options).keys():
         return found
     try:
         answer = estimate(look.config, parts, _settings(launch, env, options, version, facts))

@@ -10,8 +10,9 @@ from packaging.version import InvalidVersion, Version
 
 from vdoctor.budget.config import ModelConfig
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.values import last_values
 from vdoctor.live.probe.finding import Seen
-from vdoctor.live.probe.model import ModelLook, flag_values
+from vdoctor.live.probe.model import ModelLook
 from vdoctor.model import FactValue, Launch
 
 #: Endings that vLLM turns into nothing else; classifiers and embedding models are adapted (models/adapters.py).
@@ -46,7 +47,7 @@ _DENSE = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3")
 def suits(seen: Seen, launch: Launch, options: OptionTable, facts: Mapping[str, FactValue]) -> Seen:
     """Facts that need model and environment together; `facts` are those known so far."""
     found = Seen()
-    flags = flag_values(launch, options)
+    flags = last_values(launch, options)
     answer = seen.things.get("target")
     if isinstance(answer, Mapping):
         _parsers(found, flags, answer)
