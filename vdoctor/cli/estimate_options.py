@@ -15,9 +15,11 @@ _VALUES = (
     "--max-model-len", "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--kv-cache-dtype",
     "--block-size", "--gpu-memory-utilization", "--kv-cache-memory-bytes", "--max-num-seqs", "--max-num-batched-tokens",
     "--num-gpu-blocks-override", "--dtype", "--quantization", "--mamba-ssm-cache-dtype",
+    "--speculative-config", "--max-loras", "--max-lora-rank",
 )  # fmt: skip
 _SWITCHES = (
     "--enforce-eager", "--enable-prefix-caching", "--enable-expert-parallel", "--disable-hybrid-kv-cache-manager",
+    "--enable-lora",
 )  # fmt: skip
 
 

@@ -15,7 +15,8 @@ from vdoctor.budget.blueprint import blueprint
 from vdoctor.budget.changes import cards, remedies
 from vdoctor.budget.config import ModelConfig, parse_config
 from vdoctor.budget.estimate import Estimate, estimate
-from vdoctor.budget.launch import apply_flag, apply_variable, settings_of
+from vdoctor.budget.extras import Draft
+from vdoctor.budget.launch import apply_flag, apply_variable, beyond, lora_of, settings_of, speculation
 from vdoctor.budget.presets import PRESETS, plan
 from vdoctor.budget.settings import GIB, NEWEST, Settings
 from vdoctor.budget.weights import Part, parts_of
@@ -66,8 +67,11 @@ def run(
     )
     if name is None:
         raise UserError("no model given", "vdoctor estimate MODEL, or: vdoctor estimate -- vllm serve MODEL ...")
+    asked = _with_flags(launch, name, flags)
     settings = _settings(launch, flags, options, gpu_memory=gpu_memory, version=version, platform=platform)
     subject = load_subject(name, os.environ)
+    settings, more = _beside(asked, settings, options)
+    subject = replace(subject, doubts=(*subject.doubts, *more))
     if not settings.gpu_bytes and settings.platform == "cuda" and preset is None:
         settings, gpus = _of_this_machine(settings, gpus)
     answer = _answer(
@@ -86,6 +90,37 @@ def _read(launch: Launch, options: OptionTable, version: str | None) -> Launch:
     if missed:
         raise UserError(missed[0], "give a file that can be read from here, or its options on the command line")
     return launch
+
+
+def _with_flags(launch: Launch | None, name: str, flags: Mapping[str, str | bool]) -> Launch:
+    """The command with the options of vdoctor's own command line behind its own."""
+    words = [
+        f"--no-{flag[2:]}" if value is False else flag if value is True else f"{flag}={value}"
+        for flag, value in flags.items()
+    ]
+    base = launch if launch is not None and editable(launch) else parse(["vllm", "serve", name])
+    return replace(base, args=(*base.args, *words))
+
+
+def _beside(
+    launch: Launch, settings: Settings, options: OptionTable
+) -> tuple[Settings, list[tuple[str, dict[str, object]]]]:
+    """The settings with LoRA slots and the draft model, and what of the command is not counted."""
+    doubts: list[tuple[str, dict[str, object]]] = [
+        (way, {"flag": flag}) for flag, way in beyond(launch, options)
+    ]
+    settings = replace(settings, lora=lora_of(launch, options))
+    asked = speculation(launch, options)
+    if asked is None:
+        return settings, doubts
+    settings = replace(settings, speculative_tokens=asked.tokens, drafts=asked.loads)
+    if not asked.loads or not asked.model:
+        return settings, doubts
+    try:
+        draft = load_subject(asked.model, os.environ)
+    except UserError as error:
+        return settings, [*doubts, ("draft_missing", {"why": error.what})]
+    return replace(settings, draft=Draft(draft.config, draft.parts, asked.tp)), doubts
 
 
 def _render(answer: Answer, form: str, lang: str) -> str:
