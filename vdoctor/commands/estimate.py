@@ -57,6 +57,7 @@ def run(
     version: str | None,
     platform: str | None,
     preset: str | None,
+    online: bool = False,
 ) -> int:
     """Print the budget; 0 it fits (or no GPU memory is known), 1 it does not or may not, 2 by UserError."""
     check_output(output)
@@ -69,8 +70,8 @@ def run(
         raise UserError("no model given", "vdoctor estimate MODEL, or: vdoctor estimate -- vllm serve MODEL ...")
     asked = _with_flags(launch, name, flags)
     settings = _settings(launch, flags, options, gpu_memory=gpu_memory, version=version, platform=platform)
-    subject = load_subject(name, os.environ)
-    settings, more = _beside(asked, settings, options)
+    subject = load_subject(name, os.environ, online)
+    settings, more = _beside(asked, settings, options, online)
     subject = replace(subject, doubts=(*subject.doubts, *more))
     if not settings.gpu_bytes and settings.platform == "cuda" and preset is None:
         settings, gpus = _of_this_machine(settings, gpus)
@@ -103,12 +104,10 @@ def _with_flags(launch: Launch | None, name: str, flags: Mapping[str, str | bool
 
 
 def _beside(
-    launch: Launch, settings: Settings, options: OptionTable
+    launch: Launch, settings: Settings, options: OptionTable, online: bool
 ) -> tuple[Settings, list[tuple[str, dict[str, object]]]]:
     """The settings with LoRA slots and the draft model, and what of the command is not counted."""
-    doubts: list[tuple[str, dict[str, object]]] = [
-        (way, {"flag": flag}) for flag, way in beyond(launch, options)
-    ]
+    doubts: list[tuple[str, dict[str, object]]] = [(way, {"flag": flag}) for flag, way in beyond(launch, options)]
     settings = replace(settings, lora=lora_of(launch, options))
     asked = speculation(launch, options)
     if asked is None:
@@ -117,7 +116,7 @@ def _beside(
     if not asked.loads or not asked.model:
         return settings, doubts
     try:
-        draft = load_subject(asked.model, os.environ)
+        draft = load_subject(asked.model, os.environ, online)
     except UserError as error:
         return settings, [*doubts, ("draft_missing", {"why": error.what})]
     return replace(settings, draft=Draft(draft.config, draft.parts, asked.tp)), doubts
@@ -186,11 +185,12 @@ def _of_this_machine(settings: Settings, gpus: int | None) -> tuple[Settings, in
     return replace(settings, gpu_bytes=smallest.memory_total, gpu_name=smallest.name or ""), gpus or len(samples)
 
 
-def load_subject(name: str, environ: Mapping[str, str]) -> Subject:
-    """A model by path, from the Hugging Face cache, or from the table of known models. UserError says where to look."""
+def load_subject(name: str, environ: Mapping[str, str], online: bool = False) -> Subject:
+    """A model by path, from the Hugging Face cache, from the hub (`online`), or from the table of known models. UserError
+    says where to look."""
     folder = find_model(name, environ)
     if folder is None:
-        return _known_model(name)
+        return _of_hub(name, environ) if online else _known_model(name)
     files = read_model(folder, name)
     problems = tuple(f"{problem.what} ({problem.hint})" for problem in files.problems)
     if files.tensors is not None:
@@ -206,6 +206,21 @@ def load_subject(name: str, environ: Mapping[str, str]) -> Subject:
     )
 
 
+def _of_hub(name: str, environ: Mapping[str, str]) -> Subject:
+    from vdoctor.live.hub import fetch_model
+
+    found = fetch_model(name, environ)
+    doubts: list[tuple[str, dict[str, object]]] = [("online", {"model": name, "endpoint": found.endpoint})]
+    if found.tensors is not None:
+        return Subject(name, found.config, parts_of(found.tensors), "hub", tuple(doubts))
+    laid_out = blueprint(found.config)
+    if laid_out is not None:
+        return Subject(name, found.config, laid_out, "hub", (*doubts, ("by_config", {})))
+    if found.size:
+        return Subject(name, found.config, found.size, "hub", (*doubts, ("by_size", {})))
+    raise UserError(f"{name}: the repository has no safetensors files", "download the model and give its folder")
+
+
 def _known_model(name: str) -> Subject:
     models = known_models()
     key = next((one for one in models if one.lower() == name.lower()), None)
@@ -214,7 +229,7 @@ def _known_model(name: str) -> Subject:
         hint = f"vdoctor knows {', '.join(near)}; " if near else ""
         raise UserError(
             f"{name}: not on this disk, not in the Hugging Face cache, not in the table",
-            f"{hint}download it, or give the path of a folder with its config.json",
+            f"{hint}download it, give the path of a folder with its config.json, or ask the hub with --online",
         )
     config = parse_config(models[key], key)
     laid_out = blueprint(config)
@@ -294,7 +309,7 @@ def _doubts(
 def _facts(subject: Subject, found: Estimate) -> dict[str, tuple[Any, str]]:
     """What the figures rest on, with its source."""
     config, settings = found.config, found.settings
-    source = "table" if subject.source == "table" else "config.json"
+    source = subject.source if subject.source in ("table", "hub") else "config.json"
     facts: dict[str, tuple[Any, str]] = {
         "model.architecture": (config.architecture, source),
         "model.type": (config.type, source),

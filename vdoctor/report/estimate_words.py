@@ -136,6 +136,10 @@ _TEXTS: dict[str, tuple[str, str]] = {
         "{model} is not on this disk: counted from vdoctor's table of known models.",
         "{model} 不在本机：按 vdoctor 内置的模型表计算。",
     ),
+    "online": (
+        "{model} is not on this disk: configuration and headers of the weights were read from {endpoint}.",
+        "{model} 不在本机：配置与权重文件头取自 {endpoint}。",
+    ),
     "guessed": (
         "Counted on every rank, for its name tells nothing: {names}.",
         "名称无法判断，按每个进程都持有计算：{names}。",
