@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import threading
@@ -55,10 +56,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Content-Range", f"bytes {first}-{last}/{whole}")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        try:
+        with contextlib.suppress(ConnectionError):
             self.wfile.write(body)
-        except ConnectionError:
-            pass
 
     def log_message(self, format: str, *args: Any) -> None:
         pass
