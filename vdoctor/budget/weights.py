@@ -34,6 +34,7 @@ _ROW = re.compile(r"\.(?:o_proj|wo|down_proj|w2|fc2|fc_out|c_proj|dense|dense_4h
 _PERHEAD = re.compile(r"\.(?:A_log|D|dt_bias|sinks)$")
 _EXPERT = re.compile(r"\.experts?\.")
 _SHARED = re.compile(r"\.shared_experts?\.")
+_ROUTER = re.compile(r"\.(?:gate|router)\.weight$")
 _SCALE = re.compile(r"scale|zero_point|qzeros|g_idx")
 _WIDE = re.compile(r"\.(?:A_log|e_score_correction_bias)$")
 _NUMBER = re.compile(r"\d+")
@@ -120,9 +121,11 @@ def linear_on_rank(tensor: Tensor, config: ModelConfig, settings: Settings) -> t
     name = tensor.name
     if len(tensor.shape) != 2 or not name.endswith(".weight") or _TOWER.search(name):
         return None
+    rows, columns = tensor.shape
+    if _ROUTER.search(name):
+        return rows, columns, True
     if not (_COLUMN.search(name) or _is_other_linear(name)) or _is_vocabulary(tensor, config):
         return None
-    rows, columns = tensor.shape
     cut = _parts(tensor, config, settings, [])
     return (rows, columns / cut, False) if _ROW.search(name) else (rows / cut, columns, True)
 

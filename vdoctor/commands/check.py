@@ -21,7 +21,7 @@ from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse, variables
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.values import text_of
-from vdoctor.live.probe import disks, files, finding, fit, gpus, host, libcuda, ports, suits, target, tools
+from vdoctor.live.probe import cpu_memory, disks, files, finding, fit, gpus, host, libcuda, ports, suits, target, tools
 from vdoctor.live.probe import model as probe_model
 from vdoctor.live.probe.finding import Look, Seen
 from vdoctor.model import Evidence, Fact, Finding, Launch, NotEvaluated, Report, Source, Verdict
@@ -132,6 +132,8 @@ def _together(seen: Seen, launch: Launch, env: Mapping[str, str], options: Optio
     facts = {name: fact.value for name, fact in known.items()}
     seen.merge(suits.suits(seen, launch, options, facts))
     seen.merge(fit.fit(seen, launch, env, options, facts))
+    if not launch.container:
+        seen.merge(cpu_memory.cpu_memory(launch, env, options, facts))
 
 
 def _environment(launch: Launch, env: Mapping[str, str]) -> Seen:

@@ -45,6 +45,7 @@ PROBED: dict[str, tuple[str, str]] = {
     "api.reasoning_parser_unknown": ("this vLLM has no such reasoning parser", "plain"),
     "mem.shortage": ("what does not fit by the budget: none, weights, no-cache or short-cache", "plain"),
     "mem.shortage_exact": ("the size of the KV cache is set by the command, not estimated", "plain"),
+    "mem.cpu_short": ("the CPU build wants more of the memory than is free", "plain"),
     "model.path_missing": ("the model's folder is not there", "plain"),
     "gpu.present": ("GPUs in this machine", "plain"),
     "gpu.visible_wrong": ("entry of CUDA_VISIBLE_DEVICES that names no GPU of this machine", "plain"),

@@ -202,7 +202,9 @@ SCENES: dict[str, Scene] = {
     "model.max-len-exceeds-config": Scene(("--max-model-len", "9000")),
     "model.hub-offline": Scene(name="org/none", env={"HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": "/none"}),
     "proc.uid-unknown": Scene(machine=stranger),
-    "oom.kv-too-small": Scene(("--kv-cache-memory-bytes", "1M")),
+    "oom.kv-too-small": Scene(("--kv-cache-memory-bytes", "1M"), env={"VLLM_CPU_KVCACHE_SPACE": "0"}),
+    # A process that runs already holds some of it.
+    "oom.host-ram-cpu-backend": Scene(("--gpu-memory-utilization", "1.0"), env={"VLLM_CPU_KVCACHE_SPACE": "0"}),
     # The file system of processes has no room.
     "oom.disk-full": Scene(env={"TMPDIR": "/proc"}),
     "compile.noexec-cache": Scene(machine=cache_on("noexec")),
@@ -274,7 +276,7 @@ def found(home: Path, scene: Scene, play: Play, words: Sequence[str] = ("--port"
         env.pop("LD_LIBRARY_PATH"), env.pop("FAKE_NVML")
     if scene.gpus is None:
         older("0.32.0+cpu")(home, env)
-    env |= {"PYTHONPATH": f"{ROOT}:{home / 'site'}", **scene.env}
+    env |= {"PYTHONPATH": f"{ROOT}:{home / 'site'}", "VLLM_CPU_KVCACHE_SPACE": "1", **scene.env}
     model = home / "model"
     scene.model(model)
     scene.machine(home, env)
