@@ -121,7 +121,7 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
 
 def _table() -> Mapping[str, Any]:
     """Configurations of well-known models: read only for a model that is not on this disk."""
-    from vdoctor.commands.estimate import known_models
+    from vdoctor.commands.subjects import known_models
 
     return known_models()
 

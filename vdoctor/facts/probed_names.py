@@ -34,6 +34,7 @@ PROBED: dict[str, tuple[str, str]] = {
     "model.architecture_unknown": ("neither vLLM nor transformers has the model's class", "plain"),
     "quant.conflict": ("--quantization names another method than the checkpoint", "plain"),
     "quant.not_in_checkpoint": ("the checkpoint holds no description of the quantisation asked for", "plain"),
+    "quant.block_cut": ("tensor parallelism cuts through a block of fp8 weights", "plain"),
     "quant.cut": ("tensor parallelism cuts through a group of quantised weights", "plain"),
     "tp.world": ("GPUs asked for: tensor times pipeline times data parallel size", "plain"),
     "tp.uneven": ("a dimension of the model cannot be divided by the tensor parallel size", "plain"),

@@ -135,7 +135,8 @@ class _Hub:
                 return answer.read(most), _size(answer)
         except urllib.error.HTTPError as error:
             error.close()
-            return self._refused(file, error.code)
+            self._refused(file, error.code)
+            return None
         except (OSError, http.client.HTTPException, ValueError) as error:
             reason = getattr(error, "reason", None) or error
             raise UserError(
@@ -144,12 +145,12 @@ class _Hub:
             ) from None
 
     def _refused(self, file: str, code: int) -> None:
+        """UserError for every answer but "not there"."""
         if code in (401, 403):
             hint = "accept its terms on the hub, and set HF_TOKEN" if not self._token else "HF_TOKEN may not read it"
             raise UserError(f"{self.endpoint}: {self._name} is gated, private or not there ({code})", hint)
-        if code in (404, 416):
-            return
-        raise UserError(f"{self.endpoint}: {self._name}/{file}: answer {code}", "try again later")
+        if code not in (404, 416):
+            raise UserError(f"{self.endpoint}: {self._name}/{file}: answer {code}", "try again later")
 
 
 def _size(answer: http.client.HTTPResponse) -> int:

@@ -172,6 +172,12 @@ class Scene:
 
 
 AWQ = {"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}
+BLOCKS = {
+    "model_type": "qwen3_moe",
+    "num_experts": 4,
+    "moe_intermediate_size": 1536,
+    "quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]},
+}
 SCENES: dict[str, Scene] = {
     "args.invalid-number": Scene(("--max-num-seqs", "many")),
     "args.memory-fraction": Scene(("--gpu-memory-utilization", "90")),
@@ -213,6 +219,7 @@ SCENES: dict[str, Scene] = {
     "quant.flag-differs": Scene(("--quantization", "gptq"), config(**AWQ)),
     "quant.not-quantized": Scene(("--quantization", "awq")),
     "quant.group-size": Scene(("-tp", "8"), config(**AWQ), older("0.11.0+cpu")),
+    "quant.fp8-block": Scene(("-tp", "8"), config(**BLOCKS), older("0.26.0+cpu")),
     "tp.heads-preflight": Scene(("-tp", "3")),
     "tp.dimension-not-divisible": Scene(("-tp", "8"), config(intermediate_size=500)),
     "env.libcuda-missing": Scene(gpus=""),
