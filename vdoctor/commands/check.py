@@ -21,7 +21,21 @@ from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse, variables
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.values import text_of
-from vdoctor.live.probe import cpu_memory, disks, files, finding, fit, gpus, host, libcuda, ports, suits, target, tools
+from vdoctor.live.probe import (
+    cpu_memory,
+    disks,
+    files,
+    finding,
+    fit,
+    gpus,
+    host,
+    libcuda,
+    pci,
+    ports,
+    suits,
+    target,
+    tools,
+)
 from vdoctor.live.probe import model as probe_model
 from vdoctor.live.probe.finding import Look, Seen
 from vdoctor.model import Evidence, Fact, Finding, Launch, NotEvaluated, Report, Source, Verdict
@@ -99,6 +113,7 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
     looks: dict[str, Look] = {
         "host": host.host,
         "gpu": functools.partial(gpus.gpus, env),
+        "pci": pci.pci,
     }
     asked = launch_facts(launch, options) if launch else {}
     if launch is not None:

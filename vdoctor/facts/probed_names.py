@@ -51,6 +51,8 @@ PROBED: dict[str, tuple[str, str]] = {
     "gpu.present": ("GPUs in this machine", "plain"),
     "gpu.visible_wrong": ("entry of CUDA_VISIBLE_DEVICES that names no GPU of this machine", "plain"),
     "gpu.mig": ("the launch gets slices of GPUs (MIG)", "plain"),
+    "gpu.iommu": ("how the IOMMU treats the GPUs: DMA and DMA-FQ translate, identity does not", "plain"),
+    "gpu.acs": ("a PCIe bridge above a GPU sends copies between devices up to the root (ACS)", "plain"),
     "gpu.persistence": ("persistence mode of the driver is on", "plain"),
     "gpu.fabric": ("state of the NVLink fabric of a machine with NVSwitch", "plain"),
     "gpu.ecc": ("a GPU has counted uncorrected memory errors", "plain"),

@@ -37,7 +37,7 @@ LARGE = LLAMA | {
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4976698672\n"
 
 #: Rules that no test can make true on every machine, with the reason. Their examples prove them on the facts.
-EXCEPTIONS = {"dist.shm-too-small": "needs a /dev/shm of 64 MiB"}
+EXCEPTIONS = {"dist.shm-too-small": "needs a /dev/shm of 64 MiB", "dist.p2p-blocked": "needs GPUs behind an IOMMU"}
 
 
 def config(**changes: Any) -> Callable[[Path], None]:
