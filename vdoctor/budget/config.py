@@ -72,8 +72,13 @@ def parse_config(data: object, name: str) -> ModelConfig:
         raise no_cross(name)
     state_only = not any(key in text for key in _HEADS) and any(key in text for key in ("state_size", "ssm_state_size"))
     heads = 0 if state_only else _number(text, _HEADS, name)
+    if not heads and not state_only:
+        raise UserError(f"{name}: no attention heads", "take config.json from the model again")
     hidden = _number(text, _HIDDEN, name)
     kv_heads = _number(text, _KV_HEADS, name, default=heads)
+    vocab = _number({**data, **text}, ("vocab_size",), name)
+    if not vocab:
+        raise UserError(f"{name}: vocab_size is 0", "take config.json from the model again")
     if isinstance(text.get("num_attention_heads"), list):
         raise UserError(f"{name}: layers of different head counts", "vdoctor cannot count this architecture yet")
     architectures = data.get("architectures") or text.get("architectures")
@@ -90,7 +95,7 @@ def parse_config(data: object, name: str) -> ModelConfig:
         heads=heads,
         kv_heads=kv_heads or heads,
         head_dim=_head_dim(text, hidden, heads, name),
-        vocab=_number({**data, **text}, ("vocab_size",), name),
+        vocab=vocab,
         max_len=_longest(text, name),
         dtype=_dtype(text) or _dtype(data) or "bfloat16",
         tied=_tied(data, text, kind),
