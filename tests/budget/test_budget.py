@@ -15,7 +15,7 @@ from vdoctor.budget.presets import PRESETS, plan
 from vdoctor.budget.settings import GIB, Settings
 from vdoctor.budget.weights import Part
 from vdoctor.cli.estimate_options import PRESET_NAMES
-from vdoctor.commands.estimate import known_models
+from vdoctor.commands.subjects import known_models
 from vdoctor.errors import UserError
 from vdoctor.launch.options import load
 

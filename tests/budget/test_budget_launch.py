@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from vdoctor.budget.launch import model_of, settings_of
+from vdoctor.budget.extras import Lora
+from vdoctor.budget.launch import settings_of
 from vdoctor.budget.settings import Settings
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import load
+from vdoctor.launch.values import model_of
 
 
 def read(command: str) -> Settings:
@@ -34,7 +36,11 @@ def read(command: str) -> Settings:
         ("--enforce-eager", {"eager": True}),
         ("--no-enable-prefix-caching", {"prefix_caching": False}),
         ("--disable-hybrid-kv-cache-manager", {"hybrid_manager": False}),
-        ("--speculative-config '{\"num_speculative_tokens\": 3}'", {"speculative_tokens": 3}),
+        ("--speculative-config '{\"num_speculative_tokens\": 3}'", {"speculative_tokens": 3, "drafts": True}),
+        ('--speculative-config \'{"method": "ngram", "num_speculative_tokens": 2}\'', {"speculative_tokens": 2}),
+        ("--spec-model d --spec-tokens 2", {"speculative_tokens": 2, "drafts": True}),
+        ("--enable-lora --max-loras 4 --max-lora-rank 64", {"lora": Lora(4, 64)}),
+        ("--max-loras 4", {}),
         (
             "--max-num-seqs 64 --max-num-batched-tokens 4096 --block-size 32",
             {"seqs": 64, "batched": 4096, "block_size": 32},

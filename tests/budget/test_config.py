@@ -98,3 +98,11 @@ def test_what_is_no_configuration(changes: dict[str, Any], says: str) -> None:
 def test_not_an_object(data: object) -> None:
     with pytest.raises(UserError, match="not a JSON object"):
         parse_config(data, "config.json")
+
+
+def test_older_releases_stretch_yarn_by_themselves() -> None:
+    """Qwen 2.5 with the rope_scaling that its page tells to add: vLLM before 0.30 took 131072, since then 32768."""
+    rope = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}
+    one = config(max_position_embeddings=32768, rope_scaling=rope)
+    assert (one.max_len, one.yarn_len) == (32768, 131072)
+    assert config(rope_scaling={"rope_type": "llama3", "factor": 8.0}).yarn_len == 0

@@ -14,7 +14,7 @@ from vdoctor.budget.config import parse_config
 from vdoctor.budget.settings import Settings
 from vdoctor.budget.tensors import parse_header
 from vdoctor.budget.weights import Weights, parts_of, rank_weights
-from vdoctor.commands.estimate import known_models
+from vdoctor.commands.subjects import known_models
 
 #: Tables of cosines and sines: 4096 positions of 32, two bytes each; six scalars in each layer.
 EXTRA = 4096 * 32 * 2 + 4 * 24

@@ -47,7 +47,8 @@ def vllm(tmp_path: Path) -> str:
 
 
 def site(vllm: str) -> dict[str, str]:
-    return {"PYTHONPATH": f"{ROOT}:{Path(vllm).parent.parent / 'site'}"}
+    # The size of the cache is set: how much memory is free just now does not matter.
+    return {"PYTHONPATH": f"{ROOT}:{Path(vllm).parent.parent / 'site'}", "VLLM_CPU_KVCACHE_SPACE": "1"}
 
 
 def ids(report: dict[str, Any]) -> list[str]:
@@ -176,3 +177,23 @@ def test_a_cache_that_is_too_small_is_foretold_with_the_length_that_fits(vllm: s
     # 1 KiB a token: a million tokens in 1 GiB.
     shorter = next(fix for fix in finding["fixes"] if fix["id"] == "shorter")
     assert int(shorter["changes"]["flags"]["--max-model-len"]) in range(1_040_000, (1 << 20) + 1)
+
+
+def test_the_file_of_config_counts_and_the_command_beats_it(vllm: str, tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text(f"model: {tmp_path / 'model'}\nport: {free_port()}\ngpu-memory-utilization: 90\n")
+    words = ("--", vllm, "serve", "--config", str(file))
+    status, report = check(*words, env=site(vllm))
+    assert (status, ids(report)) == (1, ["args.invalid-value"])
+    assert report["findings"][0]["evidence"]
+    status, report = check(*words, "--gpu-memory-utilization", "0.9", env=site(vllm))
+    assert report["facts"]["model.type"]["value"] == "llama"
+    assert (status, ids(report)) == (0, [])
+
+
+def test_a_config_file_that_cannot_be_read_is_told(vllm: str, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    for file, says in ((tmp_path / "no.yaml", "is not there"), (pipe, "not a plain file"), (tmp_path, "plain file")):
+        done = run("--", vllm, "serve", str(tmp_path / "model"), "--config", str(file), env=site(vllm))
+        assert says in " ".join(done.stdout.split()) and "Traceback" not in done.stderr

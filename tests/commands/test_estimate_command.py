@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +168,93 @@ def test_broken_models(model: str, file: str, content: bytes) -> None:
     done = vdoctor(model)
     assert done.returncode == 2 and model in done.stderr
     assert "Traceback" not in done.stderr and "\x1b" not in done.stderr and done.stdout == ""
+
+
+def test_the_file_of_config_counts_and_the_command_beats_it(model: str, tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    file.write_text(f"model: {model}\nmax-model-len: 500\nkv_cache_memory_bytes: 64M\n")
+    ask = ("--platform", "cpu", "--vllm-version", "0.32.0", "--", "vllm", "serve", "--config", str(file))
+    assert answer(*ask)["gpus"][0]["max_concurrency"] == 128.0
+    assert answer(*ask, "--max-model-len", "1000")["gpus"] == answer(model, *CPU, "--max-model-len", "1000")["gpus"]
+    file.unlink()
+    os.mkfifo(file)
+    done = vdoctor(*ask)
+    assert (done.returncode, done.stdout) == (2, "") and "not a plain file" in done.stderr
+
+
+def _fifo(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def _loop(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to(path.name)
+
+
+def _folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("make", [_fifo, _loop, _folder])
+def test_what_is_no_file_is_told_and_not_waited_for(model: str, file: str, make: Callable[[Path], None]) -> None:
+    make(Path(model) / file)
+    done = vdoctor(model, "--gpu-memory", "24")
+    assert done.returncode == 2 and f"{model}/{file}" in done.stderr
+    assert "Traceback" not in done.stderr and done.stdout == ""
+
+
+@pytest.mark.parametrize("make", [_fifo, _loop, _folder])
+@pytest.mark.parametrize("file", ["model.safetensors.index.json", "hf_quant_config.json"])
+def test_files_that_may_be_missing_count_as_missing(model: str, file: str, make: Callable[[Path], None]) -> None:
+    make(Path(model) / file)
+    assert answer(model, *CPU)["gpus"][0]["weights_bytes"] > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("a" * 5000, "too long"), ("~nobody-here/m", "home"), ("/no/such/../x", "no such model folder")]
+)
+def test_names_that_are_no_folder(name: str, says: str) -> None:
+    done = vdoctor(name)
+    assert done.returncode == 2 and says in done.stderr and len(done.stderr) < 1000
+
+
+def test_lora_and_draft_are_counted(model: str) -> None:
+    plain = answer(model, *CPU)["gpus"][0]
+    slots = answer(model, *CPU, "--enable-lora", "--max-loras", "2", "--max-lora-rank", "8")
+    draft = json.dumps({"model": model, "num_speculative_tokens": 2, "method": "draft_model"})
+    twice = answer(model, *CPU, "--speculative-config", draft)
+    # A of 8 x inputs and B of outputs x 8 for each linear layer, two slots of two bytes; embedding and head as well.
+    layer = (256 + 256) + 2 * (256 + 64) + (256 + 256) + 3 * (256 + 512)
+    assert slots["gpus"][0]["weights_bytes"] - plain["weights_bytes"] == (4 * layer + 2 * (1000 + 256)) * 8 * 2 * 2
+    assert twice["gpus"][0]["weights_bytes"] == 2 * plain["weights_bytes"]
+    assert twice["gpus"][0]["kv_bytes_per_token"] == 2 * plain["kv_bytes_per_token"]
+    assert [doubt["id"] for found in (slots, twice) for doubt in found["doubts"]] == ["lora_counted", "draft_counted"]
+
+
+@pytest.mark.parametrize(
+    ("words", "doubt"),
+    [
+        (("--speculative-config", '{"method": "mtp", "num_speculative_tokens": 1}'), "draft"),
+        (("--speculative-config", '{"model": "no/where", "num_speculative_tokens": 1}'), "draft_missing"),
+        (("--cpu-offload-gb", "4"), "beyond_less"),
+        (("--kv-transfer-config", "{}"), "beyond_more"),
+        (("--hf-overrides", "{}"), "beyond_either"),
+        (("--cpu-offload-gb", "0"), None),
+        (("--speculative-config", '{"method": "ngram", "num_speculative_tokens": 2}'), None),
+    ],
+)
+def test_what_is_not_counted_is_said_with_its_direction(
+    model: str, words: tuple[str, ...], doubt: str | None, tmp_path: Path
+) -> None:
+    found = answer(*CPU, "--", "vllm", "serve", model, *words, HF_HUB_CACHE=str(tmp_path / "none"))
+    assert (doubt in [one["id"] for one in found["doubts"]]) if doubt else found["doubts"] == []
+
+
+def test_sparse_attention_is_refused(model: str) -> None:
+    path = Path(model) / "config.json"
+    path.write_text(json.dumps(LLAMA | {"model_type": "deepseek_v32", "index_topk": 2048, "kv_lora_rank": 512}))
+    done = vdoctor(model, "--gpu-memory", "141")
+    assert (done.returncode, done.stdout) == (2, "") and "sparse attention" in done.stderr

@@ -35,6 +35,9 @@ KINDS = (
 )  # fmt: skip
 
 
+DRAFT = {"method": "draft_model", "num_speculative_tokens": 2}
+
+
 class Case(NamedTuple):
     """A model and the options that differ from the plain ones."""
 
@@ -65,7 +68,13 @@ CASES = [Case(kind, {}) for kind in KINDS] + [
     Case("llama-mqa", {"tensor_parallel_size": 2}),
     Case("qwen3-moe", {"tensor_parallel_size": 2}),
     Case("gemma3", {"pipeline_parallel_size": 2}),
-]
+    *(Case(kind, {"enable_lora": True, "max_loras": 2, "max_lora_rank": 16})
+      for kind in ("llama-gqa", "llama-tied", "qwen2", "qwen3", "mixtral", "gemma3", "opt")),
+    Case("llama-gqa", {"enable_lora": True, "max_loras": 2, "max_lora_rank": 16, "tensor_parallel_size": 2}),
+    Case("llama-gqa", {"speculative_config": {"model": "llama-gqa", **DRAFT}}),
+    Case("llama-gqa", {"speculative_config": {"model": "llama-mha", **DRAFT}}),
+    Case("llama-gqa", {"speculative_config": {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 2}}),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
@@ -76,8 +85,13 @@ def kinds() -> dict[str, str]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def options_of(case: Case) -> dict[str, Any]:
-    return {"max_model_len": 1000, "kv_cache_memory_bytes": BUDGET, "dtype": "bfloat16"} | case.options
+def options_of(case: Case, kinds: dict[str, str]) -> dict[str, Any]:
+    """The draft is named by its kind."""
+    options = {"max_model_len": 1000, "kv_cache_memory_bytes": BUDGET, "dtype": "bfloat16"} | case.options
+    draft = options.get("speculative_config")
+    if isinstance(draft, dict) and draft.get("model") in kinds:
+        options["speculative_config"] = draft | {"model": kinds[draft["model"]]}
+    return options
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +102,7 @@ def truth(real: RealVllm, kinds: dict[str, str]) -> dict[str, dict[str, Any]]:
         parallel = any("parallel" in key for key in case.options)
         env = {"VLLM_CPU_OMP_THREADS_BIND": "0|1"} if parallel else {}
         lines.append(
-            json.dumps({"name": case.name, "model": kinds[case.model], "options": options_of(case), "env": env})
+            json.dumps({"name": case.name, "model": kinds[case.model], "options": options_of(case, kinds), "env": env})
         )
     done = subprocess.run(
         [real.python, str(TRUTH)],
@@ -108,7 +122,13 @@ def estimated(model: str, options: dict[str, Any], batched: int) -> dict[str, An
     words = ["estimate", model, "--platform", "cpu", "--vllm-version", "0.32.0", "--format", "json"]
     for key, value in ({"max_num_batched_tokens": batched} | options).items():
         flag = key.replace("_", "-")
-        words += [f"--{flag}"] if value is True else [f"--no-{flag}"] if value is False else [f"--{flag}", str(value)]
+        words += (
+            [f"--{flag}"]
+            if value is True
+            else [f"--no-{flag}"]
+            if value is False
+            else [f"--{flag}", json.dumps(value) if isinstance(value, dict) else str(value)]
+        )
     result = CliRunner().invoke(main_group, words, standalone_mode=False)
     assert result.exception is None, result.output
     return json.loads(result.stdout)
@@ -118,7 +138,7 @@ def estimated(model: str, options: dict[str, Any], batched: int) -> dict[str, An
 def test_tokens_are_those_of_vllm(case: Case, truth: dict[str, dict[str, Any]], kinds: dict[str, str]) -> None:
     told = truth[case.name]
     assert "error" not in told, told
-    answer = estimated(kinds[case.model], options_of(case), told["batched"])
+    answer = estimated(kinds[case.model], options_of(case, kinds), told["batched"])
     gpu = answer["gpus"][0]
     assert answer["exact"] is True
     assert (gpu["kv_tokens"], answer["facts"]["kv.blocks"]["value"]) == (told["printed_tokens"], told["blocks"])
@@ -129,7 +149,7 @@ def test_tokens_are_those_of_vllm(case: Case, truth: dict[str, dict[str, Any]], 
 def test_weights_are_those_of_vllm(case: Case, truth: dict[str, dict[str, Any]], kinds: dict[str, str]) -> None:
     """Within one percent, on every rank."""
     told = truth[case.name]
-    answer = estimated(kinds[case.model], options_of(case), told["batched"])
+    answer = estimated(kinds[case.model], options_of(case, kinds), told["batched"])
     mine = [gpu["weights_bytes"] for gpu in answer["gpus"]]
     assert mine == pytest.approx(told["weights_bytes"], rel=0.01)
 

@@ -24,6 +24,8 @@ _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_exp
 _DEFAULT_LENGTH = 2048
 #: Rope types that leave max_position_embeddings as it stands; "linear" and "dynamic" multiply it.
 _UNSCALED_ROPE = ("default", "su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling", "mrope")
+#: What to do about a model that is not counted.
+ASK_VLLM = "start vLLM once and read its lines 'Available KV cache memory' and 'KV cache size'"
 DTYPE_BYTES = {"float32": 4, "float": 4, "bfloat16": 2, "float16": 2, "half": 2}
 #: No real model is beyond these; what is, was written by mistake or malice.
 _LARGEST = 10**9
@@ -34,7 +36,8 @@ _MOST_LAYERS = 10_000
 class ModelConfig:
     """The numbers of one model. `text` is the language model's part of `raw`; `name` is for messages.
 
-    Sizes count elements; `max_len` is the longest sequence in tokens that the configuration allows.
+    Sizes count elements; `max_len` is the longest sequence in tokens that the configuration allows, `yarn_len` the one
+    by the rule of older releases, 0 where it is the same.
     """
 
     name: str
@@ -53,6 +56,7 @@ class ModelConfig:
     tied: bool
     experts: int
     quantization: str | None
+    yarn_len: int = 0
 
     def number(self, *names: str, default: int | None = None) -> int:
         """The first of these keys that the language model has; UserError when there is none and no default."""
@@ -64,10 +68,17 @@ def parse_config(data: object, name: str) -> ModelConfig:
     if not isinstance(data, dict):
         raise UserError(f"{name}: not a JSON object", "config.json must be the file that came with the model")
     text = _text_part(data)
+    if is_encoder_decoder(data) and not any(key in text for key in _HEADS):
+        raise no_cross(name)
     state_only = not any(key in text for key in _HEADS) and any(key in text for key in ("state_size", "ssm_state_size"))
     heads = 0 if state_only else _number(text, _HEADS, name)
+    if not heads and not state_only:
+        raise UserError(f"{name}: no attention heads", "take config.json from the model again")
     hidden = _number(text, _HIDDEN, name)
     kv_heads = _number(text, _KV_HEADS, name, default=heads)
+    vocab = _number({**data, **text}, ("vocab_size",), name)
+    if not vocab:
+        raise UserError(f"{name}: vocab_size is 0", "take config.json from the model again")
     if isinstance(text.get("num_attention_heads"), list):
         raise UserError(f"{name}: layers of different head counts", "vdoctor cannot count this architecture yet")
     architectures = data.get("architectures") or text.get("architectures")
@@ -84,12 +95,25 @@ def parse_config(data: object, name: str) -> ModelConfig:
         heads=heads,
         kv_heads=kv_heads or heads,
         head_dim=_head_dim(text, hidden, heads, name),
-        vocab=_number({**data, **text}, ("vocab_size",), name),
+        vocab=vocab,
         max_len=_longest(text, name),
         dtype=_dtype(text) or _dtype(data) or "bfloat16",
         tied=_tied(data, text, kind),
         experts=_number(text, _EXPERTS, name, default=0),
         quantization=_quantization(data, text, name),
+        yarn_len=_stretched(text, name),
+    )
+
+
+def is_encoder_decoder(data: Mapping[str, Any]) -> bool:
+    """Whether layers look at the output of an encoder and keep that, too (cross-attention)."""
+    return data.get("is_encoder_decoder") is True or bool(data.get("cross_attention_layers"))
+
+
+def no_cross(name: str) -> UserError:
+    """The answer for an encoder-decoder model."""
+    return UserError(
+        f"{name}: an encoder-decoder model; the cache of its cross-attention is not counted by vdoctor", ASK_VLLM
     )
 
 
@@ -157,6 +181,17 @@ def _longest(text: Mapping[str, Any], name: str) -> int:
     if kind not in _UNSCALED_ROPE and isinstance(factor, int | float) and 1 <= factor <= 10_000:
         return int(length * factor)
     return length
+
+
+def _stretched(text: Mapping[str, Any], name: str) -> int:
+    """Older releases take YaRN's original length times its factor, whatever max_position_embeddings says."""
+    rope = rope_of(text)
+    factor = rope.get("factor")
+    if (rope.get("rope_type") or rope.get("type")) != "yarn" or "gemma3" in str(text.get("model_type")):
+        return 0
+    if not isinstance(factor, int | float) or not 1 <= factor <= 10_000:
+        return 0
+    return int(_number(rope, ("original_max_position_embeddings",), name, default=0) * factor)
 
 
 def rope_of(text: Mapping[str, Any]) -> Mapping[str, Any]:

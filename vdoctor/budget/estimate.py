@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from vdoctor.budget.batch import Batch, batch_of
 from vdoctor.budget.config import ModelConfig
+from vdoctor.budget.extras import draft_pages, with_extras
 from vdoctor.budget.groups import Pool, group_pages, stages_of
 from vdoctor.budget.layers import pages_of
 from vdoctor.budget.overhead import Range, activation_range, graph_range, other_range
@@ -63,11 +64,13 @@ def estimate(
 
     UserError for a launch that vLLM refuses by its numbers, or an architecture that cannot be counted.
     """
+    if config.yarn_len and settings.release.stretches_yarn:
+        config = replace(config, max_len=config.yarn_len)
     pool = pool_of(config, settings)
     length = settings.max_len if settings.max_len and settings.max_len > 0 else config.max_len
     batch = batch_of(settings, length)
     pool = replace(pool, batched=batch.tokens)
-    weights = _weights(parts, config, settings)
+    weights, beside = with_extras(_weights(parts, config, settings), parts, config, settings)
     ranks = tuple(_rank(at, pool, config, settings, weights, batch) for at in range(settings.pp * settings.tp))
     worst, middle, best = (
         pool.block_count([_left(rank, which) for rank in _first_of_stages(ranks, settings)]) for which in (0, 1, 2)
@@ -91,7 +94,7 @@ def estimate(
         fits=_fits(pool, ranks, settings, length, (worst, best)) if known else None,
         exact=_given(settings) is not None or settings.blocks is not None,
         needed_kv=_needed(pool, length),
-        doubts=(*doubts, *(_doubts(config, settings))),
+        doubts=(*doubts, *beside, *(_doubts(config, settings))),
         guessed=weights.guessed,
     )
 
@@ -99,6 +102,8 @@ def estimate(
 def pool_of(config: ModelConfig, settings: Settings) -> Pool:
     """The groups of the model's layers and the layers of each stage; the batch is still open."""
     pages = pages_of(config, settings)
+    own = len(pages)
+    pages += draft_pages(config, settings)
     index = [at for at, page in enumerate(pages) if page is not None]
     groups = group_pages([page for page in pages if page is not None], settings)
     named = tuple(replace(group, layers=tuple(index[at] for at in group.layers)) for group in groups)
@@ -107,9 +112,10 @@ def pool_of(config: ModelConfig, settings: Settings) -> Pool:
             f"{config.name}: {config.layers} layers on {settings.pp} stages", "take a smaller --pipeline-parallel-size"
         )
     stages = stages_of(config.layers, settings.pp)
-    # A layer with attention and a state has its second cache behind all layers.
-    both = tuple(frozenset(stage | {at + config.layers for at in stage}) for stage in stages)
-    return Pool(named, both, settings, batched=0)
+    # A layer with attention and a state has its second cache behind all layers, those of a draft come last.
+    both = [frozenset(stage | {at + config.layers for at in stage if at + config.layers < own}) for stage in stages]
+    both[-1] |= frozenset(range(own, len(pages)))
+    return Pool(named, tuple(both), settings, batched=0)
 
 
 def _weights(parts: Sequence[Part] | int, config: ModelConfig, settings: Settings) -> Weights:
@@ -216,8 +222,6 @@ def _doubts(config: ModelConfig, settings: Settings) -> list[str]:
         doubts.append("architecture")
     if any(key in config.raw for key in ("vision_config", "audio_config", "thinker_config")):
         doubts.append("towers")
-    if settings.speculative_tokens:
-        doubts.append("draft")
     if config.type.startswith(("deepseek", "kimi")) and settings.platform == "cuda" and not settings.block_size:
         doubts.append("mla_block")
     if settings.platform == "cpu" and _given(settings) is None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 from vdoctor.budget.config import DTYPE_BYTES
+from vdoctor.budget.extras import Lora
 from vdoctor.budget.settings import Settings
 from vdoctor.errors import UserError
 from vdoctor.launch.options import OptionTable
-from vdoctor.launch.words import end_of_options, is_option, model_at, normal
+from vdoctor.launch.values import given, last_values, object_of, text_of
 from vdoctor.model import Launch
 
 # vLLM takes "16k" for 16000 and "16K" for 16384.
@@ -20,39 +20,16 @@ _HUMAN = re.compile(r"(-?\d+(?:\.\d+)?)([kmgtKMGT])$")
 _MOST = 1 << 50
 
 
-def model_of(launch: Launch, options: OptionTable) -> str | None:
-    """The model that the command names; None when it names none."""
-    named = [value for name, value, _ in flags_of(launch, options) if name == "--model"]
-    if named:
-        return named[-1]
-    at = model_at(list(launch.args), options, None)
-    return None if at is None else launch.args[at]
-
-
-def flags_of(launch: Launch, options: OptionTable) -> Iterator[tuple[str, str, str]]:
-    """(option, value, as written) for every option of the server that any release knows; "" for a bare one."""
-    args = list(launch.args)
-    for at, word in enumerate(args[: end_of_options(args)]):
-        if not is_option(word):
-            continue
-        name, equal, value = word.partition("=")
-        option = options.lookup(normal(name), None, allow_abbrev=True)
-        if option is None:
-            continue
-        if not equal:
-            value = "".join(one for one in args[at + 1 : at + 2] if not is_option(one) or _negative(one))
-        yield option.name, value, normal(name)
-
-
-def _negative(word: str) -> bool:
-    return bool(re.fullmatch(r"-\d+", word))
-
-
 def settings_of(launch: Launch, options: OptionTable, base: Settings) -> Settings:
     """`base` with what the command says; UserError for a value that is no such number."""
     found = base
-    for name, value, written in flags_of(launch, options):
-        found = apply_flag(found, name, value, written)
+    for one in given(launch, options):
+        if not one.key:
+            found = apply_flag(found, one.name, one.value or "", one.written)
+    asked = speculation(launch, options)
+    if asked is not None:
+        found = replace(found, speculative_tokens=asked.tokens, drafts=asked.loads)
+    found = replace(found, lora=lora_of(launch, options) or found.lora)
     for name, value in launch.env:
         found = apply_variable(found, name, value)
     return found
@@ -71,8 +48,6 @@ def apply_flag(settings: Settings, name: str, value: str, written: str = "") -> 
         return replace(settings, async_scheduling=on)
     if name == "--disable-hybrid-kv-cache-manager":
         return replace(settings, hybrid_manager=not on)
-    if name == "--speculative-config":
-        return replace(settings, speculative_tokens=_draft_tokens(value))
     known = _VALUES.get(name)
     if known is None or not value:
         return settings
@@ -136,13 +111,105 @@ def _word(text: str, name: str) -> str:
     return text
 
 
-def _draft_tokens(value: str) -> int:
-    try:
-        data: Any = json.loads(value)
-    except (ValueError, RecursionError):
-        return 1
-    number = data.get("num_speculative_tokens") if isinstance(data, Mapping) else None
-    return number if isinstance(number, int) and 0 < number < 1000 else 1
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Speculative decoding as the command asks for it; "" and None where it says nothing."""
+
+    method: str = ""
+    model: str = ""
+    tokens: int = 1
+    tp: int | None = None
+
+    @property
+    def loads(self) -> bool:
+        """Whether further weights are loaded; n-grams and suffixes are looked up in the prompt."""
+        return not self.method.strip("[]").startswith(("ngram", "suffix")) and self.model != "[ngram]"
+
+
+def speculation(launch: Launch, options: OptionTable) -> Speculation | None:
+    """--speculative-config, --spec-* and the options of 0.8; None without them."""
+    data = object_of(launch, "--speculative-config", options)
+    single = {
+        key: text
+        for key, names in _SPECULATIVE.items()
+        for name in names
+        if (text := text_of(launch, name, options)) is not None
+    }
+    if data is None and not single:
+        return None
+    told: dict[str, Any] = {**(data or {}), **single}
+    return Speculation(
+        method=_string(told.get("method")),
+        model=_string(told.get("model")),
+        tokens=_small(told.get("num_speculative_tokens")) or 1,
+        tp=_small(told.get("draft_tensor_parallel_size")),
+    )
+
+
+_SPECULATIVE = {
+    "method": ("--spec-method",),
+    "model": ("--spec-model", "--speculative-model"),
+    "num_speculative_tokens": ("--spec-tokens", "--num-speculative-tokens"),
+    "draft_tensor_parallel_size": ("--speculative-draft-tensor-parallel-size",),
+}
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _small(value: object) -> int | None:
+    text = str(value)
+    return int(text) if text.isdecimal() and 0 < len(text) < 4 and int(text) > 0 else None
+
+
+def lora_of(launch: Launch, options: OptionTable) -> Lora | None:
+    """The slots for adapters; None without --enable-lora."""
+    asked = last_values(launch, options)
+    if "--enable-lora" not in asked:
+        return None
+    slots, rank = asked.get("--max-loras") or "1", asked.get("--max-lora-rank") or "16"
+    return Lora(
+        slots=count(slots, "--max-loras"),
+        rank=count(rank, "--max-lora-rank"),
+        dtype=asked.get("--lora-dtype") or "auto",
+        sharded="--fully-sharded-loras" in asked,
+    )
+
+
+#: Options that change what lies on the GPU in ways that are not counted, and the text that says how: less or more
+#: memory is needed than shown, or either.
+BEYOND: dict[str, str] = {
+    "--cpu-offload-gb": "beyond_less",
+    "--cpu-offload-params": "beyond_less",
+    "--offload-backend": "beyond_less",
+    "--decode-context-parallel-size": "beyond_less",
+    "--kv-transfer-config": "beyond_more",
+    "--hf-overrides": "beyond_either",
+    "--load-format": "beyond_either",
+    "--model-impl": "beyond_either",
+    "--runner": "beyond_either",
+    "--convert": "beyond_either",
+    "--task": "beyond_either",
+    "--additional-config": "beyond_either",
+}
+
+
+def beyond(launch: Launch, options: OptionTable) -> list[tuple[str, str]]:
+    """(option, direction) of what the command asks for and the budget does not count."""
+    asked = last_values(launch, options)
+    harmless = {
+        "--cpu-offload-gb": ("0", "0.0"),
+        "--decode-context-parallel-size": ("1",),
+        "--runner": ("auto", "generate"),
+    }
+    harmless |= {
+        "--load-format": ("auto", "safetensors", "hf"),
+        "--model-impl": ("auto", "vllm"),
+        "--task": ("auto", "generate"),
+    }
+    harmless |= {"--convert": ("auto", "none"), "--offload-backend": ("auto",)}
+    return [(name, way) for name, way in BEYOND.items() if name in asked and asked[name] not in harmless.get(name, ())]
 
 
 _VALUES: dict[str, tuple[str, Callable[[str, str], Any]]] = {

@@ -7,6 +7,7 @@ from typing import Any
 
 from vdoctor.budget.config import DTYPE_BYTES, ModelConfig
 from vdoctor.budget.pages import Kind, Page
+from vdoctor.budget.refusals import MLA, refuse
 from vdoctor.budget.settings import Settings
 from vdoctor.budget.states import State, aligned_block, state_bytes, state_of
 from vdoctor.errors import UserError
@@ -24,7 +25,6 @@ _DS_MLA_BYTES = 656
 #: Layers of the family that keep everything; the others have a window. Configurations written before
 #: transformers listed layer_types leave it to the code of the model.
 _PERIODS = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6, "cohere2": 4, "gpt_oss": 2, "gemma3n_text": 5, "exaone4": 4}
-_MLA = ("deepseek_v2", "deepseek_v3", "kimi_k2", "longcat_flash", "pangu_ultra_moe", "glm4_moe_lite")
 
 
 def check_heads(config: ModelConfig, settings: Settings) -> None:
@@ -63,11 +63,12 @@ def kv_element_bytes(config: ModelConfig, settings: Settings) -> int:
 
 def uses_mla(config: ModelConfig) -> bool:
     """Whether the layers cache one latent vector instead of keys and values."""
-    return config.type in _MLA and config.text.get("kv_lora_rank") is not None
+    return config.type in MLA and config.text.get("kv_lora_rank") is not None
 
 
 def pages_of(config: ModelConfig, settings: Settings) -> list[Page | None]:
-    """The cache of each layer, None for one that has none."""
+    """The cache of each layer, None for one that has none. UserError for a model that cannot be counted."""
+    refuse(config)
     check_heads(config, settings)
     kinds = layer_kinds(config)
     attention = _attention(config, settings)

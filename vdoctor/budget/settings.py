@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from packaging.version import InvalidVersion, Version
 
 from vdoctor.errors import UserError
+
+if TYPE_CHECKING:
+    from vdoctor.budget.extras import Draft, Lora
 
 GIB = 1 << 30
 #: The release that is counted when nothing says which one runs.
@@ -24,7 +27,7 @@ class Settings:
 
     `gpu_bytes`: memory of one GPU (or, for `cpu`, of the node). `cpu_space_gib`: VLLM_CPU_KVCACHE_SPACE.
     `cpu_flags`: what the processor can do, as /proc/cpuinfo spells it: the CPU build chooses by that.
-    `max_len` -1 asks vLLM for the longest that fits.
+    `max_len` -1 asks vLLM for the longest that fits. `drafts`: the launch loads a draft model; `draft`: which, if known.
     """
 
     version: str = NEWEST
@@ -54,6 +57,9 @@ class Settings:
     cpu_space_gib: int | None = None
     cpu_flags: frozenset[str] = frozenset()
     graph_estimate: bool | None = None
+    drafts: bool = False
+    draft: Draft | None = None
+    lora: Lora | None = None
 
     @property
     def release(self) -> Release:
@@ -167,6 +173,12 @@ class Release:
     def wide_cpu_states(self) -> bool:
         """From 0.26 the CPU build on AVX512-BF16 keeps recurrent states in float32 (vllm/platforms/cpu.py)."""
         return self._from("0.26")
+
+    @property
+    def stretches_yarn(self) -> bool:
+        """Before 0.30 the longest length of a YaRN model is its original one times the factor; from then on what
+        max_position_embeddings says (_get_and_verify_max_len in vllm/config/model.py)."""
+        return not self._from("0.30")
 
     @property
     def huge_batch(self) -> bool:

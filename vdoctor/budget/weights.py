@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from vdoctor.budget.config import ModelConfig, rope_of
@@ -22,8 +22,8 @@ from vdoctor.budget.tensors import Tensor
 VOCAB_PADDING = 64
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks|block|decoder_layers)\.(\d+)\.")
 _TOWER = re.compile(r"(?:^|\.)(?:vision|visual|audio|image|speech|vit|encoder)[a-z_]*\.")
-_EMBEDDING = re.compile(r"(?:^|\.)(?:embed_tokens|wte|word_embeddings|embeddings|tok_embeddings|embed_in)\.weight$")
-_HEAD = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output)\.weight$")
+EMBEDDING = re.compile(r"(?:^|\.)(?:embed_tokens|wte|word_embeddings|embeddings|tok_embeddings|embed_in)\.weight$")
+HEAD = re.compile(r"(?:^|\.)(?:lm_head|embed_out|output)\.weight$")
 _KV = re.compile(r"\.(?:k_proj|v_proj|wk|wv|key|value|k_b_proj|v_b_proj)\.")
 _FUSED_QKV = re.compile(r"\.(?:qkv_proj|query_key_value|Wqkv|W_pack|c_attn|qkv)\.")
 _COLUMN = re.compile(
@@ -31,9 +31,10 @@ _COLUMN = re.compile(
     r"|in_proj|in_proj_[a-z]+|conv1d|linear_in|up_gate_proj|x_proj|dt_proj|g_proj)(?:\.|$|_)"
 )
 _ROW = re.compile(r"\.(?:o_proj|wo|down_proj|w2|fc2|fc_out|c_proj|dense|dense_4h_to_h|out_proj|linear_out)(?:\.|$|_)")
-_PER_HEAD = re.compile(r"\.(?:A_log|D|dt_bias|sinks)$")
+_PERHEAD = re.compile(r"\.(?:A_log|D|dt_bias|sinks)$")
 _EXPERT = re.compile(r"\.experts?\.")
 _SHARED = re.compile(r"\.shared_experts?\.")
+_ROUTER = re.compile(r"\.(?:gate|router)\.weight$")
 _SCALE = re.compile(r"scale|zero_point|qzeros|g_idx")
 _WIDE = re.compile(r"\.(?:A_log|e_score_correction_bias)$")
 _NUMBER = re.compile(r"\d+")
@@ -87,23 +88,46 @@ def parts_of(tensors: Iterable[Tensor]) -> tuple[Part, ...]:
 
 def rank_weights(parts: Iterable[Part], config: ModelConfig, settings: Settings) -> Weights:
     """What one rank of each stage holds after loading."""
-    sizes = [0.0] * settings.pp
     guessed: list[str] = []
+    sizes = spread(parts, config, settings, lambda tensor: _bytes(tensor, config, settings, guessed))
     ends = _stage_ends(config.layers, settings.pp)
-    for part in parts:
-        if _is_left_out(part.tensor, config):
-            continue
-        size = _bytes(part.tensor, config, settings, guessed)
-        for layer, count in part.layers.items():
-            if layer is None or layer < config.layers:
-                for stage in _stages(part.tensor, layer, config, ends):
-                    sizes[stage] += size * count
     extras = [_made_at_start(config, settings, start, end) for start, end in zip([0, *ends], ends, strict=False)]
     scalars = [_LAYER_SCALARS * count for count in _layer_counts(ends)]
     return Weights(
         tuple(round(size) + extra + scalar for size, extra, scalar in zip(sizes, extras, scalars, strict=True)),
         tuple(guessed[:5]),
     )
+
+
+def spread(
+    parts: Iterable[Part], config: ModelConfig, settings: Settings, size: Callable[[Tensor], float]
+) -> list[float]:
+    """The sum of `size` over the tensors of each stage of the pipeline."""
+    sizes = [0.0] * settings.pp
+    ends = _stage_ends(config.layers, settings.pp)
+    for part in parts:
+        if _is_left_out(part.tensor, config):
+            continue
+        one = size(part.tensor)
+        for layer, count in part.layers.items():
+            if layer is None or layer < config.layers:
+                for stage in _stages(part.tensor, layer, config, ends):
+                    sizes[stage] += one * count
+    return sizes
+
+
+def linear_on_rank(tensor: Tensor, config: ModelConfig, settings: Settings) -> tuple[float, float, bool] | None:
+    """(outputs, inputs, whether the outputs are cut) of a linear layer on one rank; None for what is none."""
+    name = tensor.name
+    if len(tensor.shape) != 2 or not name.endswith(".weight") or _TOWER.search(name):
+        return None
+    rows, columns = tensor.shape
+    if _ROUTER.search(name):
+        return rows, columns, True
+    if not (_COLUMN.search(name) or _is_other_linear(name)) or _is_vocabulary(tensor, config):
+        return None
+    cut = _parts(tensor, config, settings, [])
+    return (rows, columns / cut, False) if _ROW.search(name) else (rows / cut, columns, True)
 
 
 def _stage_ends(layers: int, pp: int) -> list[int]:
@@ -120,7 +144,7 @@ def _layer_counts(ends: Sequence[int]) -> list[int]:
 
 def _is_left_out(tensor: Tensor, config: ModelConfig) -> bool:
     """Tied heads are stored once; what predicts further tokens loads as a draft only."""
-    if config.tied and _HEAD.search(tensor.name):
+    if config.tied and HEAD.search(tensor.name):
         return True
     return tensor.name.startswith("mtp.") or ".rotary_emb." in tensor.name or tensor.name.endswith(_CONSTANTS)
 
@@ -136,7 +160,7 @@ def _stages(tensor: Tensor, layer: int | None, config: ModelConfig, ends: Sequen
     last = len(ends) - 1
     if layer is not None:
         return (next(stage for stage, end in enumerate(ends) if layer < end),)
-    if _EMBEDDING.search(tensor.name):
+    if EMBEDDING.search(tensor.name):
         return (0, last) if config.tied and last else (0,)
     if _TOWER.search(tensor.name) or "embed" in tensor.name:
         return (0,)
@@ -155,7 +179,7 @@ def _bytes(tensor: Tensor, config: ModelConfig, settings: Settings, guessed: lis
 
 def _is_vocabulary(tensor: Tensor, config: ModelConfig) -> bool:
     wide = len(tensor.shape) == 2 and tensor.shape[0] >= config.vocab > 0
-    return wide and bool(_EMBEDDING.search(tensor.name) or _HEAD.search(tensor.name))
+    return wide and bool(EMBEDDING.search(tensor.name) or HEAD.search(tensor.name))
 
 
 def _element_bytes(tensor: Tensor, config: ModelConfig, settings: Settings) -> float:
@@ -193,7 +217,7 @@ def _parts(tensor: Tensor, config: ModelConfig, settings: Settings, guessed: lis
         return min(tp, config.kv_heads or tp)
     if _FUSED_QKV.search(name):
         return _fused_parts(config, tp)
-    if _COLUMN.search(name) or _PER_HEAD.search(name):
+    if _COLUMN.search(name) or _PERHEAD.search(name):
         return tp
     if _ROW.search(name):
         whole = flat or (tensor.shape[-1] == 1 and bool(_SCALE.search(name)))

@@ -15,9 +15,11 @@ _VALUES = (
     "--max-model-len", "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--kv-cache-dtype",
     "--block-size", "--gpu-memory-utilization", "--kv-cache-memory-bytes", "--max-num-seqs", "--max-num-batched-tokens",
     "--num-gpu-blocks-override", "--dtype", "--quantization", "--mamba-ssm-cache-dtype",
+    "--speculative-config", "--max-loras", "--max-lora-rank",
 )  # fmt: skip
 _SWITCHES = (
     "--enforce-eager", "--enable-prefix-caching", "--enable-expert-parallel", "--disable-hybrid-kv-cache-manager",
+    "--enable-lora",
 )  # fmt: skip
 
 
@@ -55,6 +57,9 @@ def _own() -> list[Callable[[F], F]]:
         click.option("--gpus", type=click.IntRange(1, 4096), metavar="N", help="How many GPUs there are."),
         click.option("--vllm-version", "version", metavar="VERSION", help=release),
         click.option("--platform", type=click.Choice(["cuda", "cpu"]), help="Build of vLLM [default: cuda]."),
+        click.option(
+            "--online", is_flag=True, help="Ask the hub (HF_ENDPOINT) about a model that is not on this disk."
+        ),
         click.option("--preset", type=click.Choice(PRESET_NAMES), help="Print a start command for this machine."),
         click.option("--format", "form", type=formats, default="text", show_default=True, help="Form of the result."),
         click.option("--output", metavar="FILE", help="Write the result to FILE instead of standard output."),

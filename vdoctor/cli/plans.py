@@ -18,7 +18,7 @@ def estimate(words: tuple[str, ...], lang: str | None, **options: Any) -> int:
 
     MODEL is a folder, a repository in the Hugging Face cache, or the name of a well-known model. Behind --
     stands a start command: vdoctor estimate -- vllm serve MODEL ... Exit status: 0 fits, 1 does not or may
-    not, 2 unreadable input. Nothing is downloaded.
+    not, 2 unreadable input. Nothing is downloaded; --online alone asks the hub for configuration and headers.
     """
     from vdoctor.commands.estimate import run
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vdoctor.commands.config_file import with_config
 from vdoctor.commands.examine import check_output, emit, render, tell, terminal_width, use_color
 from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.diagnose import Examination
@@ -19,7 +20,22 @@ from vdoctor.facts.preflight import option_facts, variable_facts
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse, variables
 from vdoctor.launch.options import OptionTable
-from vdoctor.live.probe import disks, files, finding, fit, gpus, host, libcuda, ports, suits, target, tools
+from vdoctor.launch.values import text_of
+from vdoctor.live.probe import (
+    cpu_memory,
+    disks,
+    files,
+    finding,
+    fit,
+    gpus,
+    host,
+    libcuda,
+    pci,
+    ports,
+    suits,
+    target,
+    tools,
+)
 from vdoctor.live.probe import model as probe_model
 from vdoctor.live.probe.finding import Look, Seen
 from vdoctor.model import Evidence, Fact, Finding, Launch, NotEvaluated, Report, Source, Verdict
@@ -40,6 +56,7 @@ _GIVES = {
     "tools": ("compiler.", "cuda."),
     "model": ("model.", "tp.", "quant.", "mem.shortage"),
     "weights": ("mem.shortage",),
+    "config": ("api.", "model.", "tp.", "quant.", "mem.shortage", "args."),
 }
 #: Of vllm serve.
 _PORT = 8000
@@ -61,9 +78,17 @@ def check(
     words = list(command[1:] if command[:1] == ("--",) else command)
     base, options = load_rules(rules), option_tables.load()
     launch = parse(words) if words else None
+    missed: list[str] = []
+    if launch is not None:
+        launch = with_config(launch, options, None, missed.append)
     env = _environ(launch) if launch else dict(os.environ)
     seen = finding.look(_looks(launch, env, options), seconds=_SECONDS, slow=_say_slow)
+    for reason in missed:
+        seen.miss("config", reason)
     if launch is not None:
+        if launch.config and "vllm.version" in seen.facts:
+            # What is false in the file counts by the release.
+            launch = with_config(launch, options, str(seen.facts["vllm.version"].value), missed.append)
         _together(seen, launch, env, options)
     report = judge(seen, launch, env, base, options, lang)
     colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
@@ -88,11 +113,12 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
     looks: dict[str, Look] = {
         "host": host.host,
         "gpu": functools.partial(gpus.gpus, env),
+        "pci": pci.pci,
     }
     asked = launch_facts(launch, options) if launch else {}
     if launch is not None:
         number = asked["port"].value if "port" in asked else _PORT
-        interface = files.value_of(launch, "--host", options)
+        interface = text_of(launch, "--host", options)
         looks["port"] = functools.partial(ports.port, interface, int(str(number)))
         looks["environment"] = functools.partial(_environment, launch, env)
     if launch is None or not launch.container:
@@ -110,7 +136,7 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
 
 def _table() -> Mapping[str, Any]:
     """Configurations of well-known models: read only for a model that is not on this disk."""
-    from vdoctor.commands.estimate import known_models
+    from vdoctor.commands.subjects import known_models
 
     return known_models()
 
@@ -121,6 +147,8 @@ def _together(seen: Seen, launch: Launch, env: Mapping[str, str], options: Optio
     facts = {name: fact.value for name, fact in known.items()}
     seen.merge(suits.suits(seen, launch, options, facts))
     seen.merge(fit.fit(seen, launch, env, options, facts))
+    if not launch.container:
+        seen.merge(cpu_memory.cpu_memory(launch, env, options, facts))
 
 
 def _environment(launch: Launch, env: Mapping[str, str]) -> Seen:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from vdoctor.commands.config_file import with_config
 from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
 from vdoctor.commands.manifest import edit_manifest
@@ -20,7 +21,6 @@ from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import editable, parse, print_text
-from vdoctor.launch.config import configured
 from vdoctor.launch.config import path as config_path
 from vdoctor.launch.container import dropped
 from vdoctor.launch.options import OptionTable
@@ -87,7 +87,9 @@ def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBas
     session = Session(folder)
     launch = parse([*(f"{name}={text}" for name, text in session.env.items()), *session.command])
     version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
-    launch = _with_config(launch, options, version)
+    launch = with_config(
+        launch, options, version, lambda why: tell(f"vdoctor: {clean(why)}; its settings are not known\n")
+    )
     served = report.verdict == "degraded"
     first = outcome_of(report, "other failure", report.elapsed or 0.0, served=served)
     why = refusal(launch)
@@ -110,18 +112,6 @@ def confirm_after(folder: Path, report: Report, wish: Confirming, *, lang: str, 
     found, _ = confirm_session(folder, wish, lang=lang, rules=rules)
     if found is not None and found.trials:
         tell("\n" + render([found], "text", lang, color=color, verbose=False, width=terminal_width(2)))
-
-
-def _with_config(launch: Launch, options: OptionTable, version: str | None) -> Launch:
-    """The launch with the file of --config known, where it can be read from here."""
-    file = config_path(launch, options, version)
-    if file is None:
-        return launch
-    try:
-        return configured(launch, Path(file).read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        tell(f"vdoctor: {clean(file)}: cannot be read: {error.strerror}; its settings are not known\n")
-        return launch
 
 
 def _search(

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib import resources
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vdoctor.budget.blueprint import blueprint
 from vdoctor.budget.changes import cards, remedies
-from vdoctor.budget.config import ModelConfig, parse_config
 from vdoctor.budget.estimate import Estimate, estimate
-from vdoctor.budget.launch import apply_flag, apply_variable, model_of, settings_of
+from vdoctor.budget.extras import Draft
+from vdoctor.budget.launch import apply_flag, apply_variable, beyond, lora_of, settings_of, speculation
 from vdoctor.budget.presets import PRESETS, plan
 from vdoctor.budget.settings import GIB, NEWEST, Settings
-from vdoctor.budget.weights import Part, parts_of
+from vdoctor.commands.config_file import with_config
 from vdoctor.commands.streams import check_output, emit
+from vdoctor.commands.subjects import Subject, load_subject
 from vdoctor.errors import UserError
 from vdoctor.facts.snippets import image_release
 from vdoctor.launch.change import apply
 from vdoctor.launch.command import editable, parse, print_text
 from vdoctor.launch.options import OptionTable, load
-from vdoctor.live.model_folder import find_model, read_model
+from vdoctor.launch.values import model_of
 from vdoctor.model import Change, Launch
 from vdoctor.report.estimate import Answer, markdown, text, to_dict
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """A model, read: its configuration, the parts of its checkpoint (or its size), where it is from."""
-
-    name: str
-    config: ModelConfig
-    parts: tuple[Part, ...] | int
-    source: str
-    doubts: tuple[tuple[str, dict[str, object]], ...] = ()
-    problems: tuple[str, ...] = ()
 
 
 def run(
@@ -54,18 +40,22 @@ def run(
     version: str | None,
     platform: str | None,
     preset: str | None,
+    online: bool = False,
 ) -> int:
     """Print the budget; 0 it fits (or no GPU memory is known), 1 it does not or may not, 2 by UserError."""
     check_output(output)
     options = load()
-    launch = parse(words) if len(words) > 1 else None
+    launch = _read(parse(words), options, version) if len(words) > 1 else None
     name = (
         model_of(launch, options) if launch is not None and editable(launch) else words[0] if len(words) == 1 else None
     )
     if name is None:
         raise UserError("no model given", "vdoctor estimate MODEL, or: vdoctor estimate -- vllm serve MODEL ...")
+    asked = _with_flags(launch, name, flags)
     settings = _settings(launch, flags, options, gpu_memory=gpu_memory, version=version, platform=platform)
-    subject = load_subject(name, os.environ)
+    subject = load_subject(name, os.environ, online)
+    settings, more = _beside(asked, settings, options, online)
+    subject = replace(subject, doubts=(*subject.doubts, *more))
     if not settings.gpu_bytes and settings.platform == "cuda" and preset is None:
         settings, gpus = _of_this_machine(settings, gpus)
     answer = _answer(
@@ -74,6 +64,45 @@ def run(
     emit(_render(answer, form, lang), output)
     known = bool(answer.found.settings.gpu_bytes) or answer.found.exact
     return 0 if answer.found.fits or not known else 1
+
+
+def _read(launch: Launch, options: OptionTable, version: str | None) -> Launch:
+    """With the file of --config; UserError where that cannot be read: it may change every figure."""
+    missed: list[str] = []
+    release = version or (image_release(launch.container[-1]) if launch.container else None)
+    launch = with_config(launch, options, release, missed.append)
+    if missed:
+        raise UserError(missed[0], "give a file that can be read from here, or its options on the command line")
+    return launch
+
+
+def _with_flags(launch: Launch | None, name: str, flags: Mapping[str, str | bool]) -> Launch:
+    """The command with the options of vdoctor's own command line behind its own."""
+    words = [
+        f"--no-{flag[2:]}" if value is False else flag if value is True else f"{flag}={value}"
+        for flag, value in flags.items()
+    ]
+    base = launch if launch is not None and editable(launch) else parse(["vllm", "serve", name])
+    return replace(base, args=(*base.args, *words))
+
+
+def _beside(
+    launch: Launch, settings: Settings, options: OptionTable, online: bool
+) -> tuple[Settings, list[tuple[str, dict[str, object]]]]:
+    """The settings with LoRA slots and the draft model, and what of the command is not counted."""
+    doubts: list[tuple[str, dict[str, object]]] = [(way, {"flag": flag}) for flag, way in beyond(launch, options)]
+    settings = replace(settings, lora=lora_of(launch, options))
+    asked = speculation(launch, options)
+    if asked is None:
+        return settings, doubts
+    settings = replace(settings, speculative_tokens=asked.tokens, drafts=asked.loads)
+    if not asked.loads or not asked.model:
+        return settings, doubts
+    try:
+        draft = load_subject(asked.model, os.environ, online)
+    except UserError as error:
+        return settings, [*doubts, ("draft_missing", {"why": error.what})]
+    return replace(settings, draft=Draft(draft.config, draft.parts, asked.tp)), doubts
 
 
 def _render(answer: Answer, form: str, lang: str) -> str:
@@ -137,49 +166,6 @@ def _of_this_machine(settings: Settings, gpus: int | None) -> tuple[Settings, in
         return settings, gpus
     smallest = min(samples, key=lambda sample: sample.memory_total or 0)
     return replace(settings, gpu_bytes=smallest.memory_total, gpu_name=smallest.name or ""), gpus or len(samples)
-
-
-def load_subject(name: str, environ: Mapping[str, str]) -> Subject:
-    """A model by path, from the Hugging Face cache, or from the table of known models. UserError says where to look."""
-    folder = find_model(name, environ)
-    if folder is None:
-        return _known_model(name)
-    files = read_model(folder, name)
-    problems = tuple(f"{problem.what} ({problem.hint})" for problem in files.problems)
-    if files.tensors is not None:
-        return Subject(name, files.config, parts_of(files.tensors), str(folder), problems=problems)
-    laid_out = blueprint(files.config)
-    if laid_out is not None:
-        return Subject(name, files.config, laid_out, str(folder), (("by_config", {}),), problems)
-    if files.size:
-        return Subject(name, files.config, files.size, str(folder), (("by_size", {}),), problems)
-    raise UserError(
-        f"{folder}: no weights, and model type {files.config.type or '?'} cannot be laid out without them",
-        "finish the download of the model",
-    )
-
-
-def _known_model(name: str) -> Subject:
-    models = known_models()
-    key = next((one for one in models if one.lower() == name.lower()), None)
-    if key is None:
-        near = difflib.get_close_matches(name, models, n=3, cutoff=0.5)
-        hint = f"vdoctor knows {', '.join(near)}; " if near else ""
-        raise UserError(
-            f"{name}: not on this disk, not in the Hugging Face cache, not in the table",
-            f"{hint}download it, or give the path of a folder with its config.json",
-        )
-    config = parse_config(models[key], key)
-    laid_out = blueprint(config)
-    assert laid_out is not None, key
-    return Subject(key, config, laid_out, "table", (("table", {"model": key}),))
-
-
-def known_models() -> dict[str, Any]:
-    """Configurations that are installed with vdoctor (tools/model_table.py)."""
-    data = json.loads(resources.files("vdoctor.data").joinpath("models.json").read_text(encoding="utf-8"))
-    models: dict[str, Any] = data["models"]
-    return models
 
 
 def _answer(
@@ -247,7 +233,7 @@ def _doubts(
 def _facts(subject: Subject, found: Estimate) -> dict[str, tuple[Any, str]]:
     """What the figures rest on, with its source."""
     config, settings = found.config, found.settings
-    source = "table" if subject.source == "table" else "config.json"
+    source = subject.source if subject.source in ("table", "hub") else "config.json"
     facts: dict[str, tuple[Any, str]] = {
         "model.architecture": (config.architecture, source),
         "model.type": (config.type, source),

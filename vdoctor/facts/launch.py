@@ -7,7 +7,7 @@ import re
 
 from vdoctor.facts.snippets import image_release
 from vdoctor.launch.options import OptionTable
-from vdoctor.launch.words import end_of_options, is_option, model_at, normal
+from vdoctor.launch.values import given, model_of
 from vdoctor.model import Fact, FactValue, Launch
 
 #: option -> (fact, type)
@@ -20,7 +20,6 @@ _OPTIONS: dict[str, tuple[str, type]] = {
     "--quantization": ("model.quantization", str),
     "--dtype": ("model.dtype", str),
     "--port": ("port", int),
-    "--model": ("model.name", str),
 }
 # vLLM takes "16k" for 16000 and "16K" for 16384.
 _HUMAN = re.compile(r"(\d+(?:\.\d+)?)([kmgtKMGT])$")
@@ -36,22 +35,16 @@ def launch_facts(launch: Launch, options: OptionTable, source: str = "argv") -> 
         facts["launch.ipc_host"] = Fact("--ipc=host" in words or "--ipc host" in words, source)
         if release := image_release(launch.container[-1]):
             facts["vllm.version"] = Fact(release, source)
-    args = list(launch.args)
-    model = model_at(args, options, None) if not launch.program or launch.program[-1] == "serve" else None
-    if model is not None:
-        facts["model.name"] = Fact(args[model], source)
-    end = end_of_options(args)
-    for at, word in enumerate(args[:end]):
-        name, equal, value = word.partition("=")
-        option = options.lookup(name, None, allow_abbrev=True) if is_option(name) else None
-        if option is None:
+    if (model := model_of(launch, options)) is not None:
+        facts["model.name"] = Fact(model, source)
+    for one in given(launch, options):
+        if one.key:
             continue
-        if option.name == "--enforce-eager":
-            facts["launch.eager"] = Fact(not normal(name).startswith("--no-"), source)
-        if option.name in _OPTIONS:
-            fact, kind = _OPTIONS[option.name]
-            text = value if equal else "".join(one for one in args[at + 1 : at + 2] if not is_option(one))
-            converted = _convert(text, kind)
+        if one.name == "--enforce-eager":
+            facts["launch.eager"] = Fact(one.on, source)
+        if one.name in _OPTIONS:
+            fact, kind = _OPTIONS[one.name]
+            converted = _convert(one.value or "", kind)
             if converted is not None:
                 facts[fact] = Fact(converted, source)
     return facts

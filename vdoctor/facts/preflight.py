@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from vdoctor.launch.options import Option, OptionTable
-from vdoctor.launch.words import end_of_options, is_option, normal
+from vdoctor.launch.values import given
 from vdoctor.model import Fact, Launch
 
 #: Options whose value is a whole number in every release (vllm/engine/arg_utils.py); vLLM reads 16k and 16K, too.
@@ -28,32 +28,25 @@ def option_facts(launch: Launch, options: OptionTable, version: str | None) -> d
     # Asked and found in order, unless something below says otherwise.
     facts = {name: Fact(False, "argv") for name in ("launch.eager", "args.not_a_number", "args.not_a_share")}
     unknown: list[str] = []
-    for flag, value in _settings(launch, options, version):
-        option = options.lookup(flag, version, allow_abbrev=True)
+    every = list(given(launch, options, version))
+    last = {one.name: one for one in every}
+    for one in every:
+        if one.key or one.value == "":
+            # Keys (--compilation-config.mode) belong to their option.
+            continue
+        option = options.lookup(one.written, version, allow_abbrev=True)
         if option is not None and option.name == "--enforce-eager":
-            facts["launch.eager"] = Fact(not flag.startswith("--no-"), "argv")
-        if option is None and options.exists(flag, version) is False:
-            unknown.append(flag)
-        elif option is not None and value is not None and "args.bad" not in facts:
-            facts |= _value_facts(option, value)
+            facts["launch.eager"] = Fact(one.on, "argv")
+        if option is None and options.exists(one.written, version) is False:
+            unknown.append(one.written)
+        elif option is not None and one.value is not None and "args.bad" not in facts:
+            if option.name == _SHARE and last[one.name] is not one:
+                # argparse refuses what is no choice or no number wherever it stands; a share is judged in the end.
+                continue
+            facts |= _value_facts(option, one.value)
     if unknown:
         facts["args.unknown"] = Fact(" ".join(unknown), "argv")
     return facts
-
-
-def _settings(launch: Launch, options: OptionTable, version: str | None) -> Iterator[tuple[str, str | None]]:
-    """Each option with its value, None for a bare flag. Dotted keys (--compilation-config.mode) belong to their option."""
-    args = list(launch.args[: end_of_options(list(launch.args))])
-    for at, word in enumerate(args):
-        if not is_option(word):
-            continue
-        name, equal, value = word.partition("=")
-        flag, dot, _ = normal(name).partition(".")
-        if dot or (equal and not value):
-            continue
-        takes = options.takes_value(flag, version)
-        after = args[at + 1] if at + 1 < len(args) and not is_option(args[at + 1]) else None
-        yield flag, value if equal else after if takes else None
 
 
 def _value_facts(option: Option, value: str) -> dict[str, Fact]:

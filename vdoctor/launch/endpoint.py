@@ -7,14 +7,10 @@ from dataclasses import dataclass, field
 
 from vdoctor.launch.command import variables
 from vdoctor.launch.options import OptionTable
-from vdoctor.launch.words import end_of_options, is_option
+from vdoctor.launch.values import last_values
 from vdoctor.model import Launch
 
 _EVERYWHERE = ("", "0.0.0.0", "::", "[::]", "localhost")
-_WANTED = (
-    *("--host", "--port", "--uds", "--ssl-keyfile", "--ssl-cert-reqs", "--api-key", "--uvicorn-log-level"),
-    *("--disable-uvicorn-access-log", "--disable-log-stats", "--headless"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ def endpoint(launch: Launch, options: OptionTable, environ: Mapping[str, str]) -
         return "the server runs in a container"
     if not _is_server(launch):
         return "the command is no vllm serve"
-    given = _given(launch, options)
+    given = last_values(launch, options)
     if "--uds" in given:
         return "the server listens on a Unix socket (--uds)"
     if "--headless" in given:
@@ -69,16 +65,3 @@ _TALKING = ("info", "debug", "trace")
 def _is_server(launch: Launch) -> bool:
     words = (*launch.program, *launch.args[:1])
     return "serve" in words[:4] or any("api_server" in word for word in launch.program)
-
-
-def _given(launch: Launch, options: OptionTable) -> dict[str, str]:
-    """The options that matter, by full name; the first value of each, empty for a switch."""
-    given: dict[str, str] = {}
-    args = list(launch.args)
-    for at, word in enumerate(args[: end_of_options(args)]):
-        name, equal, value = word.partition("=")
-        option = options.lookup(name, None, allow_abbrev=True) if is_option(name) else None
-        if option is None or option.name not in _WANTED:
-            continue
-        given[option.name] = value if equal else "".join(one for one in args[at + 1 : at + 2] if not is_option(one))
-    return given

@@ -47,10 +47,15 @@ class ModelFiles:
 
 def find_model(name: str, environ: Mapping[str, str], revision: str | None = None) -> Path | None:
     """The folder of a model given as a path or as a repository id; None for an id that is not in the cache."""
-    path = Path(name).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(name).expanduser()
+        folder, file = path.is_dir(), path.is_file()
+    except (OSError, ValueError, RuntimeError) as error:
+        # Too long, a zero byte, a folder that may not be entered, ~somebody who is not known here.
+        raise UserError(f"{name[:100]}: {_reason(error)}", "give a model folder that can be read") from None
+    if folder:
         return path
-    if path.is_file():
+    if file:
         if path.name == "config.json":
             return path.parent
         raise UserError(f"{name}: a file; vdoctor reads model folders", f"vdoctor estimate {path.parent}")
@@ -119,13 +124,15 @@ def read_weights(folder: Path) -> WeightFiles:
     size = 0
     for shard in names:
         path = folder / shard
-        size += path.stat().st_size
+        size += _size_of(path)
         for tensor in _read_header(path):
             tensors.setdefault(tensor.name, tensor)
     if not problems:
         problems = _unlisted(folder, tensors)
     if not tensors:
-        size = stated or sum(path.stat().st_size for pattern in _BIN for path in folder.glob(pattern))
+        size = stated or sum(
+            path.stat().st_size for pattern in _BIN for path in folder.glob(pattern) if _is_plain(path)
+        )
     complete = bool(tensors) and len(names) == expected
     return WeightFiles(
         tensors=tuple(tensors.values()) if complete else None,
@@ -139,7 +146,7 @@ def read_weights(folder: Path) -> WeightFiles:
 def _with_quantization(data: Any, folder: Path) -> Any:
     """ModelOpt wrote the quantisation into a file of its own."""
     beside = folder / "hf_quant_config.json"
-    if isinstance(data, dict) and "quantization_config" not in data and beside.is_file():
+    if isinstance(data, dict) and "quantization_config" not in data and _is_plain(beside):
         return {**data, "quantization_config": {"quant_method": "modelopt", "modelopt": _json(beside)}}
     return data
 
@@ -174,8 +181,8 @@ def _json(path: Path, missing: UserError | None = None) -> Any:
         data = path.read_bytes()
     except FileNotFoundError:
         raise missing or UserError(f"{path}: no such file", "take the file from the model again") from None
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", "vdoctor must be able to read the model") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: {_reason(error)}", "vdoctor must be able to read the model") from None
     if data.startswith(_LFS):
         what = f"{path}: a Git LFS pointer, the file itself was not fetched"
         raise FileFault(what, f"git -C {path.parent} lfs pull", "bad-json", str(path))
@@ -187,10 +194,34 @@ def _json(path: Path, missing: UserError | None = None) -> Any:
         raise FileFault(what, "take the file from the model again", "bad-json", str(path)) from None
 
 
+def _is_plain(path: Path) -> bool:
+    """Whether a file can be opened without waiting: no pipe, no folder, no loop of links."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _size_of(path: Path) -> int:
+    """Bytes of a weight file; FileFault for what is none."""
+    try:
+        if path.is_file():
+            return path.stat().st_size
+        path.stat()
+        reason = "not a plain file"
+    except (OSError, ValueError) as error:
+        reason = _reason(error)
+    raise FileFault(f"{path}: {reason}", "take the file from the model again", "bad-header", str(path))
+
+
+def _reason(error: Exception) -> str:
+    return str(getattr(error, "strerror", None) or error)[:100]
+
+
 def _shard_names(folder: Path) -> tuple[list[str], int, list[Problem], int | None]:
     """Weight files to read, how many there should be, problems, and the size that the index states."""
     index = folder / _INDEX
-    if not index.is_file():
+    if not _is_plain(index):
         names = sorted(path.name for path in folder.glob("*.safetensors"))
         plain = [name for name in names if not name.startswith(_SECOND_COPY)]
         return plain or names, len(plain or names), [], None
@@ -204,7 +235,7 @@ def _shard_names(folder: Path) -> tuple[list[str], int, list[Problem], int | Non
     metadata = data.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
     stated = int(total) if isinstance(total, int | float) and 0 < total < 1 << 60 else None
-    there = [name for name in names if (folder / name).is_file()]
+    there = [name for name in names if _is_plain(folder / name)]
     problems = []
     if len(there) < len(names):
         gone = [name for name in names if name not in there]
@@ -242,7 +273,7 @@ def _read_header(path: Path) -> list[Tensor]:
 def _unlisted(folder: Path, tensors: Mapping[str, Tensor]) -> list[Problem]:
     """Tensors that the index promises and no file holds."""
     index = folder / _INDEX
-    if not tensors or not index.is_file():
+    if not tensors or not _is_plain(index):
         return []
     names = _json(index).get("weight_map", {})
     lost = next((name for name in names if name not in tensors), None)

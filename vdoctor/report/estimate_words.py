@@ -86,7 +86,32 @@ _TEXTS: dict[str, tuple[str, str]] = {
         "模型配置最多允许 {longest:,} 个 token，超出时 vLLM 拒绝启动。",
     ),
     "towers": ("Images or sound: the encoder's own activation is not counted.", "多模态：编码器的激活未计入。"),
-    "draft": ("The draft model's weights and cache are not counted.", "草稿模型的权重与缓存未计入。"),
+    "draft": (
+        "Not counted: the draft model's weights and cache. More memory is needed than shown.",
+        "未计入：草稿模型的权重与缓存，实际需要更多。",
+    ),
+    "draft_missing": ("The draft model cannot be read: {why}.", "读不到草稿模型：{why}。"),
+    "draft_counted": (
+        "The draft model's weights and cache are counted; its activation is not.",
+        "草稿模型的权重与缓存已计入，其激活未计入。",
+    ),
+    "lora": (
+        "Not counted: the LoRA slots, for the layers of this model are not known. More memory is needed than shown.",
+        "未计入：LoRA 槽位（不清楚该模型各层的形状），实际需要更多。",
+    ),
+    "lora_counted": (
+        "LoRA slots are counted with the weights (--max-loras x --max-lora-rank for each linear layer); their part of activation and graphs is not.",
+        "LoRA 槽位已计入权重（每个线性层 --max-loras x --max-lora-rank），其激活与 CUDA 图未计入。",
+    ),
+    "beyond_less": (
+        "Not counted: {flag}. Less GPU memory is needed than shown.",
+        "未计入：{flag}，实际需要的显存更少。",
+    ),
+    "beyond_more": (
+        "Not counted: {flag}. More GPU memory may be needed than shown.",
+        "未计入：{flag}，实际可能需要更多显存。",
+    ),
+    "beyond_either": ("Not counted: {flag}. It may change every figure.", "未计入：{flag}，可能改变所有数值。"),
     "mla_block": (
         "MLA on CUDA: the backend chooses blocks of 16 to 128 tokens by the GPU; 64 is counted.",
         "CUDA 上的 MLA：后端按 GPU 选择 16 到 128 token 的块，此处按 64 计算。",
@@ -110,6 +135,10 @@ _TEXTS: dict[str, tuple[str, str]] = {
     "table": (
         "{model} is not on this disk: counted from vdoctor's table of known models.",
         "{model} 不在本机：按 vdoctor 内置的模型表计算。",
+    ),
+    "online": (
+        "{model} is not on this disk: configuration and headers of the weights were read from {endpoint}.",
+        "{model} 不在本机：配置与权重文件头取自 {endpoint}。",
     ),
     "guessed": (
         "Counted on every rank, for its name tells nothing: {names}.",

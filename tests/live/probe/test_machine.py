@@ -12,7 +12,7 @@ import pytest
 from vdoctor.launch import options
 from vdoctor.launch.command import parse
 from vdoctor.live.probe.disks import disks, existing, mount_of, places
-from vdoctor.live.probe.files import files, value_of
+from vdoctor.live.probe.files import files
 from vdoctor.live.probe.host import cgroup_limit, host
 from vdoctor.live.probe.libcuda import libcuda
 from vdoctor.live.probe.ports import port
@@ -148,8 +148,3 @@ def test_files_that_the_command_names(tmp_path: Path) -> None:
 def test_a_repository_and_a_template_in_place_are_no_files() -> None:
     launch = parse(["vllm", "serve", "org/model", "--chat-template", "{{ messages }}"])
     assert files(launch, TABLE, "org/model").facts == {}
-
-
-def test_the_last_value_of_an_option_counts() -> None:
-    launch = parse(["vllm", "serve", "m", "--host", "a", "--host=b", "--", "--host", "c"])
-    assert value_of(launch, "--host", TABLE) == "b"

@@ -269,3 +269,25 @@ def test_seen_keeps_what_looks_hand_on() -> None:
     other.things["target"] = {}
     one.merge(other)
     assert one.things == {"target": {}}
+
+
+@pytest.mark.parametrize(
+    ("words", "changes", "version", "cut"),
+    [
+        (("-tp", "8"), {}, "0.20.0", 192),
+        (("-tp", "4"), {}, "0.20.0", None),
+        (("-tp", "8"), {}, "0.30.0", None),
+        (("-tp", "8", "--enable-expert-parallel"), {}, "0.20.0", None),
+        (("-tp", "8"), {"moe_intermediate_size": 2048}, "0.20.0", None),
+        (("-tp", "8"), {"modules_to_not_convert": ["model.layers.0.mlp.gate"]}, "0.20.0", 192),
+        (("-tp", "8"), {"modules_to_not_convert": ["model.layers.0.mlp.experts"]}, "0.20.0", None),
+    ],
+)
+def test_blocks_of_fp8_weights(
+    words: tuple[str, ...], changes: dict[str, Any], version: str, cut: int | None, tmp_path: Path
+) -> None:
+    kept = changes.pop("modules_to_not_convert", [])
+    section = {"quant_method": "fp8", "weight_block_size": [128, 128], "modules_to_not_convert": kept}
+    moe = {"model_type": "qwen3_moe", "num_experts": 8, "moe_intermediate_size": 1536, "quantization_config": section}
+    found = looked(whole(tmp_path / "m", **moe | changes), *words, **{"vllm.version": version})
+    assert found.get("quant.partition") == cut

@@ -53,8 +53,10 @@ def disks(env: Mapping[str, str], model: Path | None) -> Seen:
         except OSError as error:
             seen.miss(f"disk.{name}", f"{there}: {error.strerror}")
             continue
-        seen.add(f"disk.{name}_free_gib", round(room.f_bavail * room.f_frsize / _GIB, 2), f"probe:{path}")
-        if not os.access(there, os.W_OK | os.X_OK):
+        if os.access(there, os.W_OK | os.X_OK):
+            seen.add(f"disk.{name}_free_gib", round(room.f_bavail * room.f_frsize / _GIB, 2), f"probe:{path}")
+        else:
+            # How much room there is does not matter, and a read-only file system is always full.
             seen.add("proc.path", str(path), f"probe:{there}")
             seen.add("disk.unwritable", True, f"probe:{there}")
         mount = mounts.get(mount_of(there, mounts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from vdoctor.launch.options import OptionTable
-from vdoctor.launch.words import end_of_options, is_option, normal
+from vdoctor.launch.values import text_of
 from vdoctor.live.probe.finding import Seen
 from vdoctor.live.probe.target import local_model
 from vdoctor.model import Launch
@@ -21,24 +21,10 @@ def files(launch: Launch, options: OptionTable, model: str | None) -> Seen:
     if folder is not None and not folder.exists():
         seen.add("model.path", str(folder), "argv")
         seen.add("model.path_missing", True, f"probe:{folder}")
-    template = value_of(launch, "--chat-template", options)
+    template = text_of(launch, "--chat-template", options)
     if template and not any(mark in template for mark in _INLINE):
         seen.add("api.template", template, "argv")
         # A bare word may be a template that vLLM brings along; a path never is.
         missing = not Path(template).expanduser().is_file() and ("/" in template or template.endswith(".jinja"))
         seen.add("api.template_missing", missing, f"probe:{template}")
     return seen
-
-
-def value_of(launch: Launch, flag: str, options: OptionTable) -> str | None:
-    """The last value that the command gives to an option, in any of its spellings."""
-    found = None
-    args = launch.args[: end_of_options(list(launch.args))]
-    for at, word in enumerate(args):
-        if not is_option(word):
-            continue
-        option = options.lookup(normal(word), None, allow_abbrev=True)
-        if option is not None and option.name == flag:
-            value = word.partition("=")[2] if "=" in word else "".join(args[at + 1 : at + 2])
-            found = value or found
-    return found

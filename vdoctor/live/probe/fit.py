@@ -8,20 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from vdoctor.budget.estimate import Estimate, estimate
-from vdoctor.budget.launch import apply_variable, settings_of
+from vdoctor.budget.launch import BEYOND, apply_variable, settings_of
 from vdoctor.budget.settings import GIB, Settings
 from vdoctor.errors import UserError
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.values import last_values
 from vdoctor.live.probe.finding import Seen
-from vdoctor.live.probe.model import ModelLook, flag_values
+from vdoctor.live.probe.model import ModelLook
 from vdoctor.model import FactValue, Launch
 
-#: Options that change what lies on the GPU in ways that the budget does not count.
-_BEYOND = frozenset(
+#: Options whose need the estimate knows less well than a finding has to.
+_UNSURE = frozenset(
     (
-        *("--cpu-offload-gb", "--hf-overrides", "--speculative-config", "--config", "--kv-transfer-config"),
-        *("--enable-lora", "--load-format", "--quantization", "--decode-context-parallel-size", "--model-impl"),
-        *("--cpu-offload-params", "--offload-backend", "--runner", "--convert", "--task", "--additional-config"),
+        *("--speculative-config", "--spec-method", "--spec-model", "--speculative-model", "--enable-lora"),
+        *("--quantization", "--config"),
     )
 )
 #: Doubts of the estimate that concern the start-up log only.
@@ -36,7 +36,7 @@ def fit(
     look, version, device = seen.things.get("model"), facts.get("vllm.version"), facts.get("launch.device")
     if not isinstance(look, ModelLook) or look.config is None or (parts := look.parts) is None:
         return found
-    if not isinstance(version, str) or device not in ("cuda", "cpu") or _BEYOND & flag_values(launch, options).keys():
+    if not isinstance(version, str) or device not in ("cuda", "cpu") or _open(launch, options):
         return found
     try:
         answer = estimate(look.config, parts, _settings(launch, env, options, version, facts))
@@ -45,6 +45,10 @@ def fit(
     if (answer.settings.gpu_bytes or answer.exact) and not set(answer.doubts) - _HARMLESS and not answer.guessed:
         _judge(found, answer, sure=not isinstance(parts, int))
     return found
+
+
+def _open(launch: Launch, options: OptionTable) -> bool:
+    return bool((_UNSURE | BEYOND.keys()) & last_values(launch, options).keys())
 
 
 def _settings(

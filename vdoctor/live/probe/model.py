@@ -9,10 +9,10 @@ from typing import Any
 
 from vdoctor.budget.blueprint import blueprint
 from vdoctor.budget.config import ModelConfig, parse_config, rope_of
-from vdoctor.budget.launch import flags_of
 from vdoctor.budget.weights import Part, parts_of
 from vdoctor.errors import FileFault, UserError
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.values import last_values
 from vdoctor.live.model_folder import WeightFiles, config_data, find_model, read_weights
 from vdoctor.live.probe.finding import Seen
 from vdoctor.model import Launch
@@ -47,17 +47,12 @@ class ModelLook:
         return laid_out or (self.weights.size if self.weights is not None else None)
 
 
-def flag_values(launch: Launch, options: OptionTable) -> dict[str, str]:
-    """The last value of each option of the server, "" for a bare one."""
-    return {name: value for name, value, _ in flags_of(launch, options)}
-
-
 def model(
     launch: Launch, env: Mapping[str, str], options: OptionTable, name: str, table: Callable[[], Mapping[str, Any]]
 ) -> Seen:
     """Facts about the model; `table` gives configurations of well-known ones, for a model that is not on this disk."""
     seen = Seen()
-    flags = flag_values(launch, options)
+    flags = last_values(launch, options)
     try:
         folder = find_model(name, env, flags.get("--revision"))
     except UserError as error:

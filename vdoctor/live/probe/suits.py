@@ -10,8 +10,9 @@ from packaging.version import InvalidVersion, Version
 
 from vdoctor.budget.config import ModelConfig
 from vdoctor.launch.options import OptionTable
+from vdoctor.launch.values import last_values
 from vdoctor.live.probe.finding import Seen
-from vdoctor.live.probe.model import ModelLook, flag_values
+from vdoctor.live.probe.model import ModelLook
 from vdoctor.model import FactValue, Launch
 
 #: Endings that vLLM turns into nothing else; classifiers and embedding models are adapted (models/adapters.py).
@@ -40,13 +41,16 @@ _ELSEWHERE = frozenset(
     )
 )
 #: Dense families whose MLP is cut along intermediate_size by divide() (vllm/distributed/utils.py).
+#: Families whose experts are cut along moe_intermediate_size, and parts of an MLP that may be left unquantised.
+_ROUTED = ("qwen3_moe", "deepseek_v3", "kimi_k2")
+_MLP = ("mlp", "experts", "gate_proj", "up_proj", "down_proj", "gate_up_proj")
 _DENSE = ("llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3_text", "phi3")
 
 
 def suits(seen: Seen, launch: Launch, options: OptionTable, facts: Mapping[str, FactValue]) -> Seen:
     """Facts that need model and environment together; `facts` are those known so far."""
     found = Seen()
-    flags = flag_values(launch, options)
+    flags = last_values(launch, options)
     answer = seen.things.get("target")
     if isinstance(answer, Mapping):
         _parsers(found, flags, answer)
@@ -59,6 +63,8 @@ def suits(seen: Seen, launch: Launch, options: OptionTable, facts: Mapping[str, 
         _quantization(found, look, flags)
         if look.config is not None:
             _cuts(found, look.config, look.raw, facts)
+            if not {"--enable-expert-parallel", "--data-parallel-size", "--hf-overrides"} & flags.keys():
+                _blocks(found, look.config, look.raw, facts)
     return found
 
 
@@ -168,6 +174,31 @@ def _cuts(found: Seen, config: ModelConfig, raw: Mapping[str, Any], facts: Mappi
         if (inner // tp) % group:
             found.add("quant.partition", inner // tp, "derived")
             found.add("quant.tile", group, "probe:config.json")
+
+
+def _blocks(found: Seen, config: ModelConfig, raw: Mapping[str, Any], facts: Mapping[str, FactValue]) -> None:
+    """Weights in fp8 blocks that tensor parallelism would cut (validate_fp8_block_shape and create_weights of
+    Fp8MoEMethod in vllm/model_executor/layers/quantization, read in 0.14 to 0.26; 0.29 may refine the scales instead)."""
+    tp, version, section = facts.get("tp.size"), facts.get("vllm.version"), raw.get("quantization_config")
+    if not isinstance(tp, int) or tp < 2 or not isinstance(section, Mapping) or section.get("quant_method") != "fp8":
+        return
+    sizes, kept = section.get("weight_block_size"), section.get("modules_to_not_convert") or ()
+    if not _before(version, "0.29") or _before(version, "0.14") or not isinstance(sizes, list) or not sizes:
+        return
+    if not isinstance(kept, Sequence) or any(str(one).rpartition(".")[2] in _MLP for one in kept):
+        return
+    routed = config.type in _ROUTED and config.experts
+    inner = config.text.get("moe_intermediate_size" if routed else "intermediate_size")
+    # Of a dense MLP gate and up may be cut anywhere, down may not.
+    tile = sizes[0] if routed else sizes[-1]
+    if not isinstance(inner, int) or not isinstance(tile, int) or tile < 2 or inner % tp:
+        return
+    if not routed and (config.type not in _DENSE or config.experts):
+        return
+    found.add("quant.block_cut", (inner // tp) % tile != 0, "derived")
+    if (inner // tp) % tile:
+        found.add("quant.partition", inner // tp, "derived")
+        found.add("quant.tile", tile, "probe:config.json")
 
 
 def _group_size(raw: Mapping[str, Any]) -> int | None:
