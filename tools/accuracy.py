@@ -2,6 +2,7 @@
 """How often the first finding is the right one, by family of causes: a Markdown table.
 
 usage: accuracy.py [FOLDER]...     (default: fixtures/)
+       accuracy.py --write         the table of fixtures/ in docs/accuracy.md
 
 A case is a folder with log.txt and case.json (`id`, `also`: other ids that are right, `phase`). `"offline": false` marks
 one whose log shows nothing; it is left out. Every log is read as `vdoctor analyze` reads it.
@@ -10,6 +11,7 @@ one whose log shows nothing; it is left out. Every log is read as `vdoctor analy
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,6 +24,8 @@ from vdoctor.model import Report
 from vdoctor.store import load_rules
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
+PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
+_TABLE = re.compile(r"(?<=<!-- accuracy -->\n).*?(?=<!-- /accuracy -->)", re.DOTALL)
 _SURE = ("certain", "confirmed")
 
 
@@ -76,8 +80,17 @@ def table(rows: dict[str, Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def page() -> str:
+    """The page with the table as it is now."""
+    now = table(measure([FIXTURES]))
+    return _TABLE.sub(lambda _: now, PAGE.read_text(encoding="utf-8"))
+
+
 def main(argv: list[str]) -> int:
     """0 measured, 2 no case found."""
+    if argv == ["--write"]:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
     rows = measure([Path(one) for one in argv] or [FIXTURES])
     if not rows:
         print(f"no case.json below {' '.join(argv)}", file=sys.stderr)

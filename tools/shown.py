@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write what the documents show: outputs of commands in README.md and docs/*.md, and the picture docs/terminal.svg.
 
-A block is shown by running its command in a folder with `vllm.log` (a fixture), `tiny/` (a model folder) and a `vllm`
+A block is shown by running its command in a folder with `vllm.log` and `kv.log` (fixtures), `tiny/` (a model folder) and a `vllm`
 that is the simulated server::
 
     <!-- output [from=REGEX] [to=REGEX] -->
@@ -18,6 +18,7 @@ process ids and shares of memory may differ.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -31,7 +32,7 @@ from html import unescape
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "docs" / "recipes" / "README.md")
 PICTURE = ROOT / "docs" / "terminal.svg"
 #: The log that the documents call vllm.log, and the one of the picture.
 LOG = ROOT / "fixtures" / "tp" / "heads-vllm-0.23.0" / "log.txt"
@@ -71,6 +72,7 @@ def stage() -> Iterator[tuple[Path, dict[str, str]]]:
     with tempfile.TemporaryDirectory(prefix="vdoctor-docs-") as folder:
         place = Path(folder)
         (place / "vllm.log").write_bytes(LOG.read_bytes())
+        (place / "kv.log").write_bytes(PICTURE_LOG.read_bytes())
         (place / "tiny").mkdir()
         (place / "tiny" / "config.json").write_text(json.dumps(_TINY))
         (place / "tiny" / "tokenizer.json").write_text("{}")
@@ -142,7 +144,7 @@ def picture() -> str:
     (log,) = logs([str(PICTURE_LOG)])
     report = examine(log, load_rules(), options.load(), alone=True).report  # type: ignore[arg-type]
     assert report is not None
-    console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"), force_terminal=True)  # noqa: SIM115
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), force_terminal=True)
     for line in Text.from_ansi("$ vdoctor analyze vllm.log\n" + render(report, color=True, width=WIDTH)).split("\n"):
         # As a terminal does with a command that is longer than its width.
         for piece in line.divide(range(WIDTH, len(line), WIDTH)):
