@@ -136,7 +136,7 @@ def picture() -> str:
     from rich.console import Console
     from rich.text import Text
 
-    from vdoctor.commands.analyze import examine, logs
+    from vdoctor.commands.many import examine, logs
     from vdoctor.launch import options
     from vdoctor.report.text import render
     from vdoctor.store import load_rules

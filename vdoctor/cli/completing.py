@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
-from click.shell_completion import CompletionItem
 
 from vdoctor.cli.pages import Page
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -29,11 +33,15 @@ def completion(shell: str) -> int:
 
 def files(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of files, by the shell itself."""
+    from click.shell_completion import CompletionItem
+
     return [CompletionItem(incomplete, type="file")]
 
 
 def rule_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Rule and finding ids."""
+    from click.shell_completion import CompletionItem
+
     from vdoctor.rulebase.causes import CAUSES
     from vdoctor.store import load_rules
 
@@ -43,6 +51,8 @@ def rule_ids(ctx: click.Context, parameter: click.Parameter, incomplete: str) ->
 
 def models(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of well-known models; where none fits, files: a model may be a folder."""
+    from click.shell_completion import CompletionItem
+
     from vdoctor.commands.estimate import known_models
 
     names = sorted(name for name in known_models() if name.startswith(incomplete)) if incomplete else []
