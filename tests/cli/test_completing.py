@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import shutil
 import subprocess
@@ -14,8 +15,6 @@ import pytest
 from tests.processes import ROOT, VDOCTOR, Mark, Terminal, marked, run
 from vdoctor.cli.completing import SHELLS
 
-BASH = shutil.which("bash") or ""
-
 
 @pytest.fixture
 def mark() -> Iterator[Mark]:
@@ -24,8 +23,8 @@ def mark() -> Iterator[Mark]:
 
 
 @pytest.fixture
-def shell(mark: Mark, tmp_path: Path) -> Iterator[Terminal]:
-    """An interactive bash that has read the completion script, in a folder with one log."""
+def env(mark: Mark, tmp_path: Path) -> dict[str, str]:
+    """The environment of a shell that finds this tree's vdoctor; `work` is a folder with one log."""
     (tmp_path / "bin").mkdir()
     script = tmp_path / "bin" / "vdoctor"
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m vdoctor "$@"\n')
@@ -34,17 +33,25 @@ def shell(mark: Mark, tmp_path: Path) -> Iterator[Terminal]:
     (tmp_path / "work" / "first-start.log").touch()
     settings = tmp_path / "inputrc"
     settings.write_text("set enable-bracketed-paste off\nset bell-style none\n")
-    env = mark.env | {"PATH": f"{script.parent}:{mark.env['PATH']}", "PS1": "ready> ", "INPUTRC": str(settings)}
-    if not BASH:
-        pytest.skip("no bash here")
-    terminal = Terminal([BASH, "--norc", "--noprofile", "-i"], env=env)
-    terminal.type(f"cd {tmp_path}/work; source <(vdoctor completion bash); echo loa''ded\n".encode())
-    terminal.wait_for(b"loaded\r\nready> ")
+    return mark.env | {
+        "PATH": f"{script.parent}:{mark.env['PATH']}",
+        "INPUTRC": str(settings),
+        "HOME": str(tmp_path),
+    }
+
+
+@contextlib.contextmanager
+def interactive(argv: list[str], setup: str, env: dict[str, str], folder: Path) -> Iterator[Terminal]:
+    """A shell at its prompt, with the completion script read."""
+    terminal = Terminal(argv, env=env)
+    terminal.type(f"cd {folder}/work; {setup}; PS1='rea''dy> '\n".encode())
+    terminal.wait_for(b"ready> ")
     yield terminal
     terminal.process.kill()
     terminal.process.wait()
 
 
+@pytest.mark.skipif(not shutil.which("bash"), reason="no bash here")
 @pytest.mark.parametrize(
     ("typed", "shown"),
     [
@@ -59,9 +66,39 @@ def shell(mark: Mark, tmp_path: Path) -> Iterator[Terminal]:
         ("vdoctor completion ba", "vdoctor completion bash "),
     ],
 )
-def test_bash_completes(shell: Terminal, typed: str, shown: str) -> None:
-    shell.type(typed.encode() + b"\t")
-    shell.wait_for(shown.encode())
+def test_bash_completes(env: dict[str, str], tmp_path: Path, typed: str, shown: str) -> None:
+    argv = ["bash", "--norc", "--noprofile", "-i"]
+    with interactive(argv, "source <(vdoctor completion bash)", env, tmp_path) as shell:
+        shell.type(typed.encode() + b"\t")
+        shell.wait_for(shown.encode())
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="no zsh here")
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [("vdoctor ana", "lyze"), ("vdoctor analyze fir", "st-start.log"), ("vdoctor compl", "etion")],
+)
+def test_zsh_completes(env: dict[str, str], tmp_path: Path, typed: str, shown: str) -> None:
+    setup = "autoload -Uz compinit && compinit -u -D && source <(vdoctor completion zsh)"
+    with interactive(["zsh", "-f", "-i"], setup, env, tmp_path) as shell:
+        shell.type(typed.encode())
+        shell.wait_for(typed.encode())
+        shell.type(b"\t")
+        shell.wait_for(shown.encode())
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="no fish here")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("vdoctor ana", "analyze"),
+        ("vdoctor analyze --format mark", "markdown"),
+        ("vdoctor explain oom.sampler-w", "oom.sampler-warmup"),
+    ],
+)
+def test_fish_completes(env: dict[str, str], typed: str, offered: str) -> None:
+    done = run(["fish", "-N", "-c", f"vdoctor completion fish | source; complete -C '{typed}'"], env=env)
+    assert [line.split("\t")[0] for line in done.stdout.decode().splitlines()] == [offered], done.stderr
 
 
 @pytest.mark.parametrize("name", SHELLS)
