@@ -121,6 +121,15 @@ def test_dockerfile_has_instructions_that_docker_knows() -> None:
     taken(entrypoint())
 
 
+def test_image_gets_all_that_the_installation_reads() -> None:
+    lines = (RECIPES / "Dockerfile.dockerignore").read_text().splitlines()
+    left_out = {line for line in lines if line and not line.startswith(("#", "!"))}
+    needed = {"vdoctor", "rules", "setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"}
+    assert not left_out & needed
+    assert all((ROOT / name).exists() for name in needed)
+    assert [line for line in lines if line.startswith("!")] == ["!rules/dist"]  # "dist" is a family of rules, too
+
+
 def test_compose_file_fits_the_dockerfile() -> None:
     (file,) = documents("compose.yaml")
     service = file["services"]["vllm"]
