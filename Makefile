@@ -12,7 +12,7 @@ help:
 	@echo "make test-vllm  tests against a real vLLM on the CPU (built once in a cache folder)"
 	@echo "make bench      measure vdoctor against grep, cat and an import of click; fail when it got slower"
 	@echo "make fuzz       20000 damaged logs (nightly)"
-	@echo "make docs       write the generated pages again"
+	@echo "make docs       write again what is generated: pages, tables, outputs, the picture"
 
 venv: $(STAMP)
 
@@ -45,6 +45,8 @@ fuzz: venv
 
 docs: venv
 	$(BIN)/python tools/write_docs.py
+	$(BIN)/python tools/accuracy.py --write
+	$(BIN)/python tools/shown.py
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

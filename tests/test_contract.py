@@ -34,6 +34,7 @@ COMMANDS = {
     "check": {"--format", "--output", "--lang", "--rules", "--no-color", "-v"},
     "estimate": {"--format", "--output", "--lang", "--gpu-memory", "--vllm-version", "--platform", "--max-model-len"},
     "demo": {"--lang", "--speed", "--no-color"},
+    "completion": set(),
 }  # fmt: skip
 #: The steps that the first release has; more may come, none goes.
 STEPS_PROMISED = """launch.config launch.distributed_init weight_load.download weight_load.read weight_load.process
@@ -185,7 +186,7 @@ def test_installed_script_and_module_are_the_same_program(env: dict[str, str]) -
     script = Path(sys.executable).parent / "vdoctor"
     if script.exists():
         ours = run([str(script), "--help"], env=env)
-        assert ours.stdout.replace(b"vdoctor [", b"python -m vdoctor [") == run([*VDOCTOR, "--help"], env=env).stdout
+        assert ours.stdout == run([*VDOCTOR, "--help"], env=env).stdout
 
 
 def test_unknown_things_give_2(env: dict[str, str]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from vdoctor import __version__
-from vdoctor.cli import logs, plans, servers
+from vdoctor.cli import completing, logs, plans, servers
+from vdoctor.cli.pages import PageGroup
 from vdoctor.cli.rules import rules_group
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
@@ -22,7 +23,7 @@ class _ReaderGone(Exception):
     """A broken pipe, under a name that click does not catch: it would end with status 1, "something found"."""
 
 
-class _Commands(click.Group):
+class _Commands(PageGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -33,7 +34,10 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="vdoctor")
 def main_group() -> None:
-    """The cold-start and out-of-memory doctor for vLLM."""
+    """The cold-start and out-of-memory doctor for vLLM.
+
+    It reads the output of a server, live or saved, names one cause, the line that proves it, and the corrected command.
+    """
 
 
 for _one in (
@@ -48,12 +52,13 @@ for _one in (
     logs.explain,
     rules_group,
     servers.demo,
+    completing.completion,
 ):
     main_group.add_command(_one)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point; ends the process with the status of docs/exit-status.md."""
+    """Entry point; ends the process with the exit status that the README lists."""
     sys.exit(_run(argv))
 
 
@@ -70,7 +75,7 @@ def _run(argv: list[str] | None) -> int:
     _open_streams()
     watching = (argv if argv is not None else sys.argv[1:])[:1] == ["watch"]
     try:
-        status = main_group.main(argv, standalone_mode=False)
+        status = main_group.main(argv, prog_name="vdoctor", standalone_mode=False)
         return int(status or 0)
     except click.ClickException as error:
         error.show(sys.stderr)

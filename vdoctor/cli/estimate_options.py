@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from vdoctor.cli.completing import files
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 #: As in vdoctor/budget/presets.py, which --help must not load.
@@ -62,6 +64,11 @@ def _own() -> list[Callable[[F], F]]:
         ),
         click.option("--preset", type=click.Choice(PRESET_NAMES), help="Print a start command for this machine."),
         click.option("--format", "form", type=formats, default="text", show_default=True, help="Form of the result."),
-        click.option("--output", metavar="FILE", help="Write the result to FILE instead of standard output."),
+        click.option(
+            "--output",
+            metavar="FILE",
+            shell_complete=files,
+            help="Write the result to FILE instead of standard output.",
+        ),
         click.option("--lang", type=languages, help="Language of the texts [default: from the locale]."),
     ]

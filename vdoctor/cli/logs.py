@@ -7,11 +7,13 @@ from typing import Any
 
 import click
 
+from vdoctor.cli.completing import files, rule_ids
+from vdoctor.cli.pages import Page
 from vdoctor.cli.shared import common, lang_of
 
 
-@click.command()
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.command(cls=Page)
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=files)
 @click.option(
     "--gpu-log",
     metavar="FILE",
@@ -27,16 +29,18 @@ def analyze(paths: tuple[str, ...], lang: str | None, jsonl: bool, **options: An
     """Diagnose saved logs, pasted tickets and recorded sessions.
 
     PATH is a log, a session folder, a folder of logs, a .gz, .zst, .zip or .tar.gz, or - for
-    standard input. Exit status: 0 nothing wrong, 1 something found, 2 unreadable input.
+    standard input.
     """
     from vdoctor.commands.analyze import analyze as run
 
     return run(paths, lang=lang_of(lang), **(options | {"form": "jsonl"} if jsonl else options))
 
 
-@click.command()
+@click.command(cls=Page)
 @click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
-@click.option("--output", metavar="FILE", help="The archive to write [default: NAME.tar.gz in this folder].")
+@click.option(
+    "--output", metavar="FILE", shell_complete=files, help="The archive to write [default: NAME.tar.gz in this folder]."
+)
 @click.option(
     "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
 )
@@ -59,22 +63,22 @@ def bundle(session: Path, lang: str | None, **options: Any) -> int:
     return run(session, lang=lang_of(lang), **options)
 
 
-@click.command()
-@click.argument("before", metavar="BEFORE")
-@click.argument("after", metavar="AFTER")
+@click.command(cls=Page)
+@click.argument("before", metavar="BEFORE", shell_complete=files)
+@click.argument("after", metavar="AFTER", shell_complete=files)
 @common
 def compare(before: str, after: str, lang: str | None, **options: Any) -> int:
     """Compare two starts: which phase got slower or bigger, what changed in command, versions and caches.
 
-    BEFORE and AFTER are sessions or logs. Exit status: 0 nothing got slower or bigger, 1 something did, 2 unreadable input.
+    BEFORE and AFTER are sessions or logs.
     """
     from vdoctor.commands.compare import compare as run
 
     return run(before, after, lang=lang_of(lang), **options)
 
 
-@click.command()
-@click.argument("rule_id", metavar="ID")
+@click.command(cls=Page)
+@click.argument("rule_id", metavar="ID", shell_complete=rule_ids)
 @click.option("--lang", type=click.Choice(["en", "zh"]), default=None, help="One language only [default: both].")
 @click.option(
     "--rules",
@@ -90,12 +94,14 @@ def explain(rule_id: str, lang: str | None, rules: tuple[Path, ...]) -> int:
     return run(rule_id, lang=lang, rules=rules)
 
 
-@click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...")
+@click.command(cls=Page)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH|URL...", shell_complete=files)
 @click.option(
     "--output", required=True, metavar="DIR", type=click.Path(path_type=Path), help="Folder for the part files."
 )
-@click.option("--form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True)
+@click.option(
+    "--form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True, help="Form of the files."
+)
 @click.option("--scheduler", metavar="ADDRESS", help="A Dask scheduler [default: a local cluster].")
 @click.option("--workers", type=click.IntRange(1), metavar="N", help="Processes of the local cluster [default: cores].")
 @click.option("--part", type=click.IntRange(1), default=50, show_default=True, metavar="N", help="Logs in one part.")

@@ -8,13 +8,15 @@ from typing import Any
 
 import click
 
+from vdoctor.cli.completing import files
 from vdoctor.cli.confirming import confirming, taken_confirming
+from vdoctor.cli.pages import Page
 from vdoctor.cli.shared import common, lang_of
 from vdoctor.errors import UserError
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
-@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...")
+@click.command(cls=Page, context_settings={"allow_interspersed_args": False})
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND...", shell_complete=files)
 @click.option(
     "--session",
     metavar="DIR",
@@ -58,7 +60,10 @@ from vdoctor.errors import UserError
     help="Measure for so long after the server got ready; 0: until it ends [default: 0].",
 )
 @click.option(
-    "--events", metavar="FILE", help="Write phases, verdicts, findings and the end to FILE, as JSON lines; never waits."
+    "--events",
+    metavar="FILE",
+    shell_complete=files,
+    help="Write phases, verdicts, findings and the end to FILE, as JSON lines; never waits.",
 )
 @click.option(
     "--termination-log",
@@ -88,10 +93,6 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
 
     The output of COMMAND passes through unchanged; the status line and the report go to standard
     error (with --follow and --pid the report goes to standard output). The third Ctrl-C kills.
-
-    Exit status: that of COMMAND (128+N after signal N); 1 when --on-stall stopped it; 125 vdoctor
-    itself failed, 126 COMMAND cannot be executed, 127 it was not found. Of an attached server: 0
-    nothing wrong, 1 something found, 125 vdoctor itself failed.
     """
     if sys.platform == "win32":
         raise UserError("watch needs a POSIX system", "run it under WSL, or: vdoctor analyze LOG")
@@ -101,7 +102,7 @@ def watch(command: tuple[str, ...], lang: str | None, **options: Any) -> int:
     return run(command, Wish(confirm=taken_confirming(options), lang=lang_of(lang), **options))
 
 
-@click.command()
+@click.command(cls=Page)
 @click.argument("session", metavar="SESSION", type=click.Path(path_type=Path))
 @click.option(
     "--confirm",
@@ -123,8 +124,7 @@ def confirm(session: Path, manifest: Path | None, lang: str | None, **options: A
     """Relaunch the failing command of SESSION with the smallest change that works, and prove it.
 
     SESSION is a folder that watch recorded. Every trial starts the changed command, waits until it is ready, asks for one
-    short completion, and stops it again; trials are kept in SESSION and none is made twice. Exit status: 0 a change is
-    proven, 1 none is, 2 wrong usage.
+    short completion, and stops it again; trials are kept in SESSION and none is made twice.
     """
     if sys.platform == "win32":
         raise UserError("confirm needs a POSIX system", "run it under WSL")
@@ -133,7 +133,7 @@ def confirm(session: Path, manifest: Path | None, lang: str | None, **options: A
     return run(session, taken_confirming(options), manifest=manifest, lang=lang_of(lang), **options)
 
 
-@click.command()
+@click.command(cls=Page)
 @click.option(
     "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Play so many times faster."
 )

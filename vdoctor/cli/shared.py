@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
+from vdoctor.cli.completing import files
 from vdoctor.report.words import language
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -26,7 +27,12 @@ def common(function: F) -> F:
                 show_default=True,
                 help="Form of the result.",
             ),
-            click.option("--output", metavar="FILE", help="Write the result to FILE instead of standard output."),
+            click.option(
+                "--output",
+                metavar="FILE",
+                shell_complete=files,
+                help="Write the result to FILE instead of standard output.",
+            ),
             click.option(
                 "--lang",
                 type=click.Choice(["en", "zh"]),
