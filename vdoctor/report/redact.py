@@ -19,6 +19,7 @@ from vdoctor.report.places import hide_logins, hide_models, hide_users, model_pa
 from vdoctor.report.prompts import drop_prompts
 from vdoctor.report.pseudonyms import Pseudonyms
 from vdoctor.report.secrets import Secrets, is_secret_name
+from vdoctor.report.signs import signs
 
 T = TypeVar("T")
 
@@ -149,11 +150,11 @@ class Redactor:
         return self.text(value)
 
     def _line(self, line: str) -> str:
-        names = self.names
-        line = self._secrets.line(drop_prompts(line, names))
-        line = hide_logins(hide_addresses(line, names), names)
-        line = hide_users(hide_models(line, names), names)
-        return hide_hosts(line, names)
+        names, seen = self.names, signs(line)
+        line = self._secrets.line(drop_prompts(line, names, seen), seen)
+        line = hide_logins(hide_addresses(line, names, seen), names, seen)
+        line = hide_users(hide_models(line, names, seen), names, seen)
+        return hide_hosts(line, names, seen)
 
     def _everywhere(self, text: str) -> str:
         """Learned values wherever they stand as a word of their own."""
