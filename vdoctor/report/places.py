@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from vdoctor.report import signs
+from vdoctor.report.orgs import is_plain
 from vdoctor.report.pseudonyms import Pseudonyms, is_pseudonym
 
 _HOME = re.compile(r"([/\\](?:home|homes|Users|users)[/\\]{1,2})([A-Za-z0-9_][^/\\\s:'\"<>|,;()\[\]{}*]{0,63})")
@@ -219,7 +220,7 @@ def model_path(path: str, names: Pseudonyms) -> str:
     rest = bare[head.end() :] if head else bare
     if head is None or not rest or is_pseudonym(rest.split("/")[0]) or _PUBLIC.match(bare):
         return path
-    if head[0] == "/" and "/" not in rest:
+    if head[0] == "/" and "/" not in rest and (is_plain(rest) or is_ordinary(rest)):
         return path
     suffix = _KEPT_SUFFIX.search(bare)
     start = "~/" if head[0].startswith("~") else head[0].replace("\\", "/")
@@ -246,6 +247,11 @@ def _user(name: str, names: Pseudonyms) -> str:
     if name.lower() in _GENERIC or name.isdigit():
         return name
     return names.name("user", name, everywhere=len(name) >= 4 and name.lower() not in _ORDINARY)
+
+
+def is_ordinary(name: str) -> bool:
+    """A word that a start-up prints anyway, or the name of an account that nobody owns."""
+    return name.lower() in _ORDINARY or name.lower() in _GENERIC
 
 
 def is_telling(name: str) -> bool:

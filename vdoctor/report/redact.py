@@ -1,8 +1,8 @@
 """Redaction: everything private in a report or a log under a stable name, everything that matters for vLLM kept.
 
 What is replaced: secrets, user names and home folders, e-mail addresses, host names, IP and MAC addresses, UUIDs and
-serial numbers of GPUs, local folders of models. Prompts and answers are dropped. What stays: versions, hashes, shapes,
-ports, local addresses, `org/name` of repositories, places in source files, times, sizes, process ids.
+serial numbers of GPUs, local folders and private names of models. Prompts and answers are dropped. What stays: versions,
+hashes, shapes, ports, local addresses, names of public models, places in source files, times, sizes, process ids.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ahocorasick_rs import AhoCorasick, MatchKind
 
 from vdoctor.model import Change, Fact, Report
 from vdoctor.report.hosts import hide_addresses, hide_hosts
+from vdoctor.report.model_names import ModelNames, hide_name
 from vdoctor.report.places import hide_logins, hide_models, hide_users, model_path
 from vdoctor.report.prompts import drop_prompts
 from vdoctor.report.pseudonyms import Pseudonyms
@@ -52,6 +53,7 @@ class Redactor:
     def __init__(self) -> None:
         self.names = Pseudonyms()
         self._secrets = Secrets(self.names)
+        self._models = ModelNames(self.names)
         self._finder: AhoCorasick | None = None
         self._values: list[str] = []
 
@@ -59,10 +61,11 @@ class Redactor:
         """Look at texts that will be redacted later: a name that only a late line gives away is hidden in all."""
         before = self.names.replaced.copy()
         secrets, self._secrets = self._secrets, Secrets(self.names)
+        models, self._models = self._models, ModelNames(self.names)
         for text in texts:
             for line in text.split("\n"):
                 self._line(line)
-        self._secrets = secrets
+        self._secrets, self._models = secrets, models
         self.names.replaced = before
 
     def text(self, text: str) -> str:
@@ -91,7 +94,7 @@ class Redactor:
             elif is_secret_name(option):
                 shown = self.names.name("secret", word, everywhere=len(word) >= 8)
             elif option in _MODEL_OPTIONS:
-                shown = self.text(model_path(word, self.names))
+                shown = self.text(self._model(word))
             else:
                 # The option before tells what the word is: --host gpu01.
                 shown = (
@@ -122,7 +125,7 @@ class Redactor:
                 words = [self.value(one, name) for one in value]
             return tuple(words) if isinstance(value, tuple) else words
         if isinstance(value, Fact) and isinstance(value.value, str):
-            told = model_path(value.value, self.names) if name in _MODEL_FACTS else value.value
+            told = self._model(value.value) if name in _MODEL_FACTS else value.value
             return replace(value, value=self.value(told, name.rpartition(".")[2]))
         if is_dataclass(value) and not isinstance(value, type):
             return self.record(value)
@@ -136,6 +139,11 @@ class Redactor:
             if field.name not in _OWN and (new := self.value(old)) != old:
                 changed[field.name] = new
         return replace(record, **changed) if changed else record  # type: ignore[type-var]
+
+    def _model(self, name: str) -> str:
+        """A word that names a model: a folder, a repository, or a name of its own."""
+        path = model_path(name, self.names)
+        return hide_name(path, self.names) if path == name else path
 
     def _key(self, key: Any) -> Any:
         """Keys are names of ours, or paths (`disk_free`)."""
@@ -153,7 +161,8 @@ class Redactor:
         names, seen = self.names, signs(line)
         line = self._secrets.line(drop_prompts(line, names, seen), seen)
         line = hide_logins(hide_addresses(line, names, seen), names, seen)
-        line = hide_users(hide_models(line, names, seen), names, seen)
+        line = self._models.line(hide_models(line, names, seen), seen)
+        line = hide_users(line, names, seen)
         return hide_hosts(line, names, seen)
 
     def _everywhere(self, text: str) -> str:

@@ -12,7 +12,7 @@ from ahocorasick_rs import AhoCorasick
 (
     RECORD, IDS, BASE64, KEYED_TEXT, TOKEN, JWT, AUTHORIZATION, COOKIE, BEARER, URL, QUERY, CURL, SECRET_NAME, NAME_LINE,
     PEM, AT, GPU, SERIAL, BRACKET, JOURNAL, SYSLOG, KEYED_HOST, WEAK_HOST, PORT, UNAME, EC2, WINDOWS, HOME, TILDE, CACHE,
-    USER, LOGIN, MODEL, WEIGHTS, SLASH, HUB, VALUE,
+    USER, LOGIN, MODEL, WEIGHTS, SLASH, HUB, REFUSED,
 ) = (1 << bit for bit in range(37))  # fmt: skip
 
 _WORDS: dict[int, tuple[str, ...]] = {
@@ -63,7 +63,7 @@ _WORDS: dict[int, tuple[str, ...]] = {
     ),
     SLASH: ("/", "\\"),
     HUB: ("huggingface.", "hf.co", "hf-mirror.", "modelscope.", "models--", "datasets--", "/resolve/", "hf://"),
-    VALUE: ("value",),
+    REFUSED: (" is not a local folder", " is not a valid model", " does not appear to have"),
 }  # fmt: skip
 
 
