@@ -26,7 +26,7 @@ _WEAK = re.compile(
 )
 _NCCL_SIGN = re.compile(r":\d{1,8}:\d{1,8} \[-?\d{1,3}\]")
 #: Not that of a source line, [core.py:708].
-_PORT = re.compile(r"(?<!\.py):\d{3,5}(?!\d)")
+_PORT = re.compile(r":(?<!\.py:)\d{3,5}(?!\d)")
 _NCCL = re.compile(r"(?<![\w.:/-])(?=[\w.-]{0,63}[A-Za-z])([A-Za-z0-9][\w.-]{0,63})(?=:\d{1,8}:\d{1,8} \[-?\d{1,3}\])")
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _SYSLOG = re.compile(
@@ -45,7 +45,7 @@ _EC2 = re.compile(r"(?<![\w.-])ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}(?:\.[\w-]{1,63
 _WINDOWS = re.compile(r"\b(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{7,11}\b")
 
 _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])")
-_IPV4_SIGN = re.compile(r"\d\.\d{1,3}\.\d{1,3}\.\d")
+_IPV4_SIGN = re.compile(r"\.\d{1,3}\.\d{1,3}\.\d")
 _IPV4 = re.compile(r"(?<![\w.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w]|\.\d|-[A-Za-z])")
 # A version with four parts: nvidia-cudnn-cu12==9.1.0.70, cuDNN version 8.9.2.26, libcudnn.so.8.9.7.29
 _VERSION_BEFORE = re.compile(
@@ -54,6 +54,7 @@ _VERSION_BEFORE = re.compile(
     re.I,
 )
 _IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}(?![\w:])")
+_MAC_SIGN = re.compile(r"[0-9A-Fa-f]{2}([:-])(?:[0-9A-Fa-f]{2}\1){4}")
 _MAC = re.compile(
     r"(?<![\w:-])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:-])|(?<![\w:-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w:-])"
 )
@@ -231,7 +232,7 @@ def hide_addresses(text: str, names: Pseudonyms, seen: int) -> str:
     if seen & signs.AT:
         text = _EMAIL.sub(lambda m: _email(m[0], names), text)
     colons = text.count(":")
-    if colons >= 5 or text.count("-") >= 5:
+    if (colons >= 5 or text.count("-") >= 5) and _MAC_SIGN.search(text):
         text = _MAC.sub(
             lambda m: m[0] if set(m[0]) <= set("0fF:-") else names.name("mac", m[0].lower().replace("-", ":")), text
         )

@@ -62,6 +62,7 @@ _MORE = re.compile(r"((?:[\"']\s?,\s{0,4}[\"']|\s{1,8})" + _QUOTE + r")(?:" + _R
 _MODULES = re.compile(r"(--lora-modules\s{1,8})((?:[\w.:-]{1,96}=\S{1,400}\s{0,8}){1,16})")
 _MODULE = re.compile(r"([A-Za-z0-9][\w.:-]{0,95})=(\S+)")
 _OPTION_LINE = re.compile(r"(?:^|[\s\"'-])--(?:served-model-name|model|tokenizer)[\"']?,?\s{0,8}\\?$|\bvllm serve\s{0,8}\\$")
+_OPTION_ENDS = ("--model", "-name", "--tokenizer", "'", '"', ",", "\\")
 _LISTED = re.compile(rf"^(\s{{0,80}}(?:-\s{{1,4}})?[\"']?)(?:{_REPO}{_ENDS}|{_NAME})")
 
 _HIDDEN = re.compile(r"(?:org|model|model-path|secret|host|user)-\d{1,9}(?![A-Za-z0-9])")
@@ -94,6 +95,8 @@ class ModelNames:
         if self._follows:
             self._follows = False
             text = _LISTED.sub(lambda m: m[1] + _either(m[2], m[3], m[4], names, strong=True), text)
+        if text.endswith(_OPTION_ENDS) and len(text) < 1000:
+            self._follows = _OPTION_LINE.search(text) is not None
         if not seen & (signs.MODEL | signs.HUB | signs.REFUSED):
             return text
         if seen & signs.HUB:
@@ -107,8 +110,6 @@ class ModelNames:
                 text = _CALL.sub(lambda m: m[1] + _pair(m[2], m[3], names), text)
             text = _BARE.sub(lambda m: m[1] + _single(m[2], names, strong=False), text)
             text = self._served(text)
-            if len(text) < 1000 and text.endswith(("e", "l", "r", "'", '"', ",", "\\")):
-                self._follows = _OPTION_LINE.search(text) is not None
         if seen & signs.REFUSED:
             text = _REFUSED.sub(lambda m: m[1] + _either(m[2], m[3], m[4], names, strong=False), text)
         return text

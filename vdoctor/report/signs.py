@@ -15,6 +15,16 @@ from ahocorasick_rs import AhoCorasick
     USER, LOGIN, MODEL, WEIGHTS, SLASH, HUB, REFUSED,
 ) = (1 << bit for bit in range(37))  # fmt: skip
 
+#: What names a model ends like this, and then something that parts it from its value: not model_runner, not /models/.
+_MODEL_NAMES = (
+    "model", "serve", "tokenizer", "path", "name", "_tag", "_id", "dir", "weights", "config", "checkpoint", "repo", "repoid",
+    "repository", "download", "adapter", "--lora-modules",
+)  # fmt: skip
+_ENDS = (" ", "\t", "\xa0", "=", ":", ",", "\\", "'", '"', "`")
+_MODEL_CALLS = (
+    "from_pretrained(", "snapshot_download(", "hf_hub_download(", "list_repo_files(", "model_info(", "loramodulepath(",
+)  # fmt: skip
+
 _WORDS: dict[int, tuple[str, ...]] = {
     RECORD: ("prompt: ", "output: "),
     IDS: ("_ids",),
@@ -55,9 +65,7 @@ _WORDS: dict[int, tuple[str, ...]] = {
     CACHE: ("torchinductor_",),
     USER: ("user", "logname"),
     LOGIN: ("uid=", "gid=", "sudo:", "su - ", "for user"),
-    MODEL: (
-        "model", "serve", "tokenizer", "lora", "adapter", "path", "download", "checkpoint", "repo", "from_pretrained",
-    ),
+    MODEL: (*(name + end for name in _MODEL_NAMES for end in _ENDS), *_MODEL_CALLS),
     WEIGHTS: (
         ".safetensors", ".gguf", ".ggml", ".ckpt", ".pt", ".tensors", ".nemo", ".tiktoken", ".bin", ".json", ".model", ".jinja",
     ),
