@@ -9,6 +9,7 @@ from pathlib import Path
 from vdoctor.commands.examine import emit, emitter, read_gpu_log, render, terminal_width, use_color, verdict_status
 from vdoctor.commands.many import Outcome, examine, examine_all, logs
 from vdoctor.commands.privacy import redaction_table, redactor_for, tell_redaction
+from vdoctor.commands.progress import progress
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.inputs import Input
@@ -96,17 +97,7 @@ def _tell(outcome: Outcome) -> int:
 
 def _with_progress(found: Sequence[Input | UserError], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
     """Many logs on a terminal: a bar on standard error."""
-    if len(found) < _SHOW_PROGRESS or not sys.stderr.isatty():
-        yield from outcomes
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True, highlight=False, markup=False)
-    with Progress(
-        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True
-    ) as progress:
-        task = progress.add_task("", total=len(found))
+    with progress(len(found), _SHOW_PROGRESS) as advance:
         for outcome in outcomes:
             yield outcome
-            progress.advance(task)
+            advance(1)

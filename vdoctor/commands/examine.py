@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
+from vdoctor.relaunch.book import Book
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.sieve.examine import examine_input
@@ -54,7 +56,7 @@ def read_gpu_log(path: Path) -> list[Row]:
 
 
 def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Report:
-    """The report on a recorded session: the same as `watch` gave."""
+    """The report on a recorded session: the same as `watch` gave, with the trials that `confirm` made since."""
     session = Session(folder)
     words = [*(f"{k}={v}" for k, v in session.env.items()), *session.command]
     launch = parse(words) if words else None
@@ -62,7 +64,9 @@ def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Repo
     seconds = float(stall_after.value) if stall_after and isinstance(stall_after.value, int | float) else None
     examination = Examination(rules, options, launch, session.facts, seconds)
     examination.feed(session.observations())
-    return examination.report(Source("session", str(folder), session.lines, session.bytes))
+    report = examination.report(Source("session", str(folder), session.lines, session.bytes))
+    trials = Book(session.folder).trials
+    return replace(report, trials=trials) if trials else report
 
 
 def verdict_status(report: Report) -> int:

@@ -115,6 +115,8 @@ class Redactor:
         if isinstance(value, str):
             if name and is_secret_name(name) and value:
                 return self.names.name("secret", value, everywhere=len(value) >= 8)
+            if name.startswith("--"):
+                return self.words([name, value])[1]
             return self._keyed(value, name)
         if isinstance(value, Mapping):
             return {self._key(key): self.value(one, str(key)) for key, one in value.items()}
