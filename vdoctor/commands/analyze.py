@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vdoctor.commands.examine import emit, emitter, read_gpu_log, render, terminal_width, use_color, verdict_status
@@ -16,6 +16,7 @@ from vdoctor.intake.inputs import Input
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Report
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.sieve.around import Near
 from vdoctor.store import load_rules
 
 #: So many logs take long enough to show how far they are.
@@ -47,13 +48,14 @@ def analyze(
     else:
         outcomes = iter([_with_gpus(found, gpu_log, base)])
     reports: list[Report] = []
+    piped: dict[str, Mapping[int, Near]] = {}
     status = 0
     redactor = None if check_redaction else redactor_for(form, output, redact)
     colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
 
     def rendered(some: list[Report]) -> str:
         width = terminal_width(1)
-        return render(some, form, lang, color=colored, verbose=verbose, width=width, redactor=redactor)
+        return render(some, form, lang, color=colored, verbose=verbose, width=width, redactor=redactor, piped=piped)
 
     write = emitter(output) if form == "jsonl" and not check_redaction else None
     for outcome in outcomes:
@@ -63,6 +65,7 @@ def analyze(
         status = max(status, verdict_status(outcome.report))
         if write is None:
             reports.append(outcome.report)
+            piped[outcome.name] = outcome.around
         else:
             write(rendered([outcome.report]))
     if reports:

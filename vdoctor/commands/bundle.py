@@ -108,7 +108,7 @@ def _pack(folder: Path, target: Path, advance: Callable[[int], None]) -> None:
     """Sorted members, no times, no owners: the same session gives the same bytes."""
     part = target.with_name(f"{target.name}.part")
     # The marker stands first: the head of the file tells that it is a session.
-    paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda one: (one.name != MARKER, one))
+    paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda one: (one.name != MARKER, str(one)))
     try:
         with (
             part.open("wb") as raw,

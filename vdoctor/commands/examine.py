@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from vdoctor.model import Report, Source
 from vdoctor.relaunch.book import Book
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.sieve.around import Near
 from vdoctor.sieve.examine import examine_input
 
 #: Five rows a second of eight GPUs for two hours are 30 MiB.
@@ -83,16 +84,18 @@ def render(
     verbose: bool,
     width: int = 100,
     redactor: Redactor | None = None,
+    piped: Mapping[str, Mapping[int, Near]] | None = None,
 ) -> str:
     """The reports as one text: JSON object or list, Markdown, HTML, or text with a heading for each of several.
 
-    With a redactor, everything private in them gets a name such as `host-1`.
+    With a redactor, everything private in them gets a name such as `host-1`. `piped`: the lines around the evidence of
+    logs that cannot be read again, by their names.
     """
     if form == "html":
         from vdoctor.commands.recordings import recordings
         from vdoctor.report.html import render as render_html
 
-        reports, told = recordings(reports, redactor)
+        reports, told = recordings(reports, redactor, piped)
         return render_html(reports, told, lang=lang)
     if redactor is not None:
         from vdoctor.report.redact import redact
