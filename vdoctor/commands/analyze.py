@@ -10,11 +10,13 @@ from vdoctor.commands.examine import emit, emitter, read_gpu_log, render, termin
 from vdoctor.commands.many import Outcome, examine, examine_all, logs
 from vdoctor.commands.privacy import redaction_table, redactor_for, tell_redaction
 from vdoctor.commands.progress import progress
+from vdoctor.commands.streams import error_text
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.inputs import Input
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Report
+from vdoctor.report.error_words import translated
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.sieve.around import Near
 from vdoctor.store import load_rules
@@ -59,7 +61,7 @@ def analyze(
 
     write = emitter(output) if form == "jsonl" and not check_redaction else None
     for outcome in outcomes:
-        status = max(status, _tell(outcome))
+        status = max(status, _tell(outcome, lang))
         if outcome.report is None:
             continue
         status = max(status, verdict_status(outcome.report))
@@ -83,13 +85,12 @@ def _with_gpus(found: Sequence[Input | UserError], gpu_log: Path, base: RuleBase
     return examine(found[0], base, option_tables.load(), alone=True, rows=read_gpu_log(gpu_log))
 
 
-def _tell(outcome: Outcome) -> int:
+def _tell(outcome: Outcome, lang: str) -> int:
     """Say why there is no report, or what to know of it; the exit status that follows."""
     for notice in outcome.notices:
-        print(f"vdoctor: {clean(notice)}", file=sys.stderr)
+        print(f"vdoctor: {clean(translated(notice, lang))}", file=sys.stderr)
     if outcome.error is not None:
-        hint = f"\n  {outcome.error.hint}" if outcome.error.hint else ""
-        print(f"vdoctor: {clean(outcome.error.what)}{hint}", file=sys.stderr)
+        print(error_text(outcome.error, lang), file=sys.stderr)
         return 2
     if outcome.fault is not None:
         print(f"vdoctor: {clean(outcome.name)}: a fault in vdoctor itself: {clean(outcome.fault)}", file=sys.stderr)

@@ -24,6 +24,7 @@ from vdoctor.launch.config import path as config_path
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.values import address
 from vdoctor.live.child import CannotStart
+from vdoctor.live.packed import is_packed
 from vdoctor.live.session import Recorder, Session, is_session
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import Change, Launch, Report, Trial
@@ -63,6 +64,11 @@ def confirm(
         return edit_manifest(session, manifest, wish.only, output, lang, load_rules(rules))
     if not is_session(session):
         raise UserError(f"{session}: is no session", "vdoctor watch -- COMMAND records one")
+    if is_packed(session) and not wish.dry_run:
+        raise UserError(
+            f"{session}: is a packed session: what its command needs is hidden in it",
+            "confirm the folder that vdoctor watch recorded",
+        )
     check_output(output)
     report, proven = confirm_session(session, wish, lang=lang, rules=load_rules(rules))
     if report is not None:

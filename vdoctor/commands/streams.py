@@ -37,6 +37,15 @@ def check_output(output: str | None) -> None:
         raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
 
 
+def error_text(error: UserError, lang: str) -> str:
+    """The message for a user error, for standard error: what, where, what next."""
+    from vdoctor.intake.clean import clean
+    from vdoctor.report.error_words import translated
+
+    hint = f"\n  {clean(translated(error.hint, lang))}" if error.hint else ""
+    return f"vdoctor: {clean(translated(error.what, lang))}{hint}"
+
+
 def tell(text: str) -> None:
     """Write to standard error; a reader that went away ends the telling, not the run."""
     try:
