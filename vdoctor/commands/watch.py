@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.privacy import redactor_for, tell_redaction
-from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
+from vdoctor.commands.streams import check_output, emit, error_text, tell, terminal_width, use_color
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
 from vdoctor.live.child import CannotStart
@@ -114,7 +114,7 @@ def _run(command: list[str], wish: Wish) -> int:
     try:
         supervisor.start(command, {**os.environ, **settings})
     except CannotStart as error:
-        print(f"vdoctor: {error}", file=sys.stderr)
+        print(error_text(UserError(str(error)), wish.lang), file=sys.stderr)
         if recorder is not None:
             recorder.close(None, {"id": "", "kind": "crash", "note": str(error)})
         return error.status

@@ -59,6 +59,7 @@ _WORDS: dict[str, tuple[str, str]] = {
     "result": ("Result", "结果"),
     "before": ("Before", "之前"),
     "after": ("After", "之后"),
+    "difference": ("Difference", "差值"),
     "facts": ("Facts", "已知事实"),
     "fact": ("Fact", "事实"),
     "value": ("Value", "值"),
