@@ -17,6 +17,7 @@ from vdoctor.commands.privacy import counts
 from vdoctor.commands.progress import progress
 from vdoctor.commands.recording import entries_of, log_texts, write_recording
 from vdoctor.errors import UserError
+from vdoctor.intake.inputs import small_file
 from vdoctor.launch import options as option_tables
 from vdoctor.live.packed import MARKER, is_packed
 from vdoctor.live.session import is_session
@@ -29,6 +30,7 @@ from vdoctor.store import load_rules
 SCHEMA = "vdoctor.bundle/1"
 #: Bytes of work below which a bar would flash up and go.
 _WORTH = 4 << 20
+_MAX_JSON = 16 << 20
 #: Fields of a trial that hold words and figures of vdoctor's own.
 _OWN = frozenset(
     {"fix", "verdict", "seconds", "finding", "step", "forward", "session", "tokens_per_second", "latency"}
@@ -95,8 +97,8 @@ def _json(path: Path) -> Any:
     if not path.is_file():
         return None
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        return json.loads(small_file(path, _MAX_JSON))
+    except (ValueError, RecursionError) as error:
         raise UserError(f"{path}: cannot be read: {error}") from None
 
 

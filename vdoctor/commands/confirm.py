@@ -17,6 +17,7 @@ from vdoctor.commands.verdicts import concluded
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
+from vdoctor.intake.inputs import small_file
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import editable, parse, print_text
 from vdoctor.launch.config import configured
@@ -42,6 +43,7 @@ from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
 
 _INTERVAL = 0.5
+_MAX_CONFIG = 4 << 20
 
 
 def confirm(
@@ -120,9 +122,9 @@ def _with_config(launch: Launch, options: OptionTable, version: str | None) -> L
     if file is None:
         return launch
     try:
-        return configured(launch, Path(file).read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        tell(f"vdoctor: {clean(file)}: cannot be read: {error.strerror}; its settings are not known\n")
+        return configured(launch, small_file(Path(file), _MAX_CONFIG).decode("utf-8", "replace"))
+    except UserError as error:
+        tell(f"vdoctor: {clean(error.what)}; its settings are not known\n")
         return launch
 
 

@@ -13,6 +13,7 @@ from vdoctor.commands.streams import check_output, emit, tell, terminal_width, u
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
+from vdoctor.intake.inputs import small_file
 from vdoctor.intake.gpu_log import Row, read_rows, with_steady
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
@@ -46,12 +47,11 @@ if TYPE_CHECKING:
 def read_gpu_log(path: Path) -> list[Row]:
     """The rows of a recording of nvidia-smi. Raises UserError: what, where, what next."""
     try:
-        if path.stat().st_size > _MOST_GPU_LOG:
-            raise UserError(f"{path}: is larger than {_MOST_GPU_LOG >> 20} MiB", "cut out the time of the start")
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
+        text = small_file(path, _MOST_GPU_LOG, pipe=True).decode("utf-8-sig", "replace")
+    except UserError as error:
+        large = "larger" in error.what
         raise UserError(
-            f"{path}: cannot be read: {error.strerror}", "--gpu-log takes a recording of nvidia-smi"
+            error.what, "cut out the time of the start" if large else "--gpu-log takes a recording of nvidia-smi"
         ) from None
     return with_steady(read_rows(str(path), text.splitlines()))
 

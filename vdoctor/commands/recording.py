@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from vdoctor.errors import UserError
+from vdoctor.intake.inputs import text_lines
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.model import Line
 from vdoctor.report.redact import Redactor
@@ -114,13 +115,10 @@ def log_texts(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
 
 def entries_of(path: Path) -> Iterator[dict[str, Any]]:
     """The objects of a file of JSON lines, where there is one; what is none is passed over."""
-    if not path.is_file():
-        return
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            entry = None
-            # The last line of a session that was killed is cut off.
-            with contextlib.suppress(ValueError, RecursionError):
-                entry = json.loads(line)
-            if isinstance(entry, dict):
-                yield entry
+    for line in text_lines(path):
+        entry = None
+        # The last line of a session that was killed is cut off.
+        with contextlib.suppress(ValueError, RecursionError):
+            entry = json.loads(line)
+        if isinstance(entry, dict):
+            yield entry

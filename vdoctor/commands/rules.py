@@ -11,6 +11,7 @@ from pathlib import Path
 
 from vdoctor.diagnose import Examination
 from vdoctor.errors import RuleError, UserError
+from vdoctor.intake.inputs import small_file, small_text
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Event, phase_of
@@ -22,7 +23,9 @@ from vdoctor.rulebase.draft import draft
 from vdoctor.rulebase.loader import load
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.rulebase.template import fill
-from vdoctor.store import load_rules, rule_files, shipped_rules
+from vdoctor.store import MAX_RULE, load_rules, rule_files, shipped_rules
+
+_MAX_LOG = 256 << 20
 
 
 def list_rules(folders: Sequence[Path], *, lang: str, form: str) -> int:
@@ -107,10 +110,7 @@ def _event_at(path: Path, number: int) -> tuple[Event, str | None]:
     """The event of a line, and the phase in which it came."""
     examination = Examination(RuleBase(()), option_tables.load())
     splitter = LineSplitter()
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    data = small_file(path, _MAX_LOG)
     for line in [*splitter.feed(data), *splitter.close()]:
         for event in examination.feed([line]):
             if event.line == number and event.text.strip():
@@ -142,9 +142,9 @@ def _named(path: Path) -> list[tuple[str, str]]:
             raise UserError(f"{path}: no rules in this folder", "give a folder with FAMILY/NAME.toml files")
         return found
     try:
-        return [(str(path), path.read_text(encoding="utf-8"))]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}", "give a rule file or a folder of them") from None
+        return [(str(path), small_text(path, MAX_RULE))]
+    except UserError as error:
+        raise UserError(error.what, "give a rule file or a folder of them") from None
 
 
 def _count(text: str) -> str:

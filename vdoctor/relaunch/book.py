@@ -11,6 +11,7 @@ from typing import Any
 
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
+from vdoctor.intake.inputs import text_lines
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session, is_session
@@ -69,10 +70,8 @@ class Book:
 
     def _read(self) -> list[tuple[str, Trial]]:
         """Lines that are no trials (cut off, edited) are passed over."""
-        if not self._path.is_file():
-            return []
         try:
-            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines = list(text_lines(self._path))
         except OSError as error:
             raise UserError(f"{self._path}: cannot be read: {error.strerror}") from None
         return [found for line in lines if (found := _parsed(line)) is not None]
