@@ -94,7 +94,11 @@ def tried_session(folder: Path) -> Path:
         extra = [line for _, text in SECRETS for line in text.split("\n")]
         trial_folder = folder / "trials" / f"{number:03}"
         write_session(trial_folder, oom_log(extra), words, {"HF_TOKEN": SECRETS[0][0]})
-        change = Change({"--max-num-seqs": str(64 // number), "--served-model-name": "fraud-scorer"}, {"HF_TOKEN": SECRETS[0][0]}, {})
+        change = Change(
+            {"--max-num-seqs": str(64 // number), "--served-model-name": "fraud-scorer"},
+            {"HF_TOKEN": SECRETS[0][0]},
+            {},
+        )
         trial = Trial(
             "fewer-seqs", change, " ".join(words), verdict, 41.5, "oom.graph-capture" if number == 1 else None, "graph_capture.capture",
             True, {"en": "host gpu-node-42 held more", "zh": "主机 gpu-node-42"}, f"trials/{number:03}", 30.5, 1.25,

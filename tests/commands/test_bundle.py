@@ -173,7 +173,19 @@ def test_check_counts_and_writes_nothing(cli: Cli, tmp_path: Path, monkeypatch: 
     answer = cli("bundle", session, "--check-redaction")
     assert answer.status == 0
     rows = {line.split()[0]: [int(n) for n in line.split()[1:]] for line in answer.out.splitlines()[1:]}
-    assert set(rows) == {"secret", "user", "email", "host", "ip", "mac", "gpu-uuid", "model-path", "org", "model", "prompt"}
+    assert set(rows) == {
+        "secret",
+        "user",
+        "email",
+        "host",
+        "ip",
+        "mac",
+        "gpu-uuid",
+        "model-path",
+        "org",
+        "model",
+        "prompt",
+    }
     assert rows["secret"][0] >= 30
     assert not any(secret in answer.out for secret, _ in SECRETS)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import io
 import json
@@ -13,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.conftest import FAILED, Vdoctor
-from tests.commands.sessions import oom_session
+from tests.commands.conftest import FAILED, Cli, Vdoctor
+from tests.commands.sessions import oom_session, tried_session
 from tests.report.hostile import TEXTS
+from tests.report.test_html import check as check_page
+from tests.report.test_markdown import check
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -68,7 +71,7 @@ def test_what_is_no_file_is_told_and_never_waited_for(vdoctor: Vdoctor, tree: Pa
     kind(tree / file)  # type: ignore[operator]
     if name == "description":
         (tree / "t" / "log.txt").write_text(FAILED)
-    done = vdoctor("analyze" if False else words[0], *(word.format(tree=tree) for word in words[1:]))
+    done = vdoctor(words[0], *(word.format(tree=tree) for word in words[1:]))
     assert done.returncode in ((0, 1, 2) if words[0] in ("check", "analyze") else (1, 2))
     assert b"a fault in vdoctor itself" not in done.stderr
     if words[0] not in ("check",) and name != "description":
@@ -109,7 +112,11 @@ def test_archives_in_archives_and_bombs(vdoctor: Vdoctor, tmp_path: Path, comman
         archive.writestr("a.log", bytes(80 << 20))
     (tmp_path / "many").mkdir()
     with tarfile.open(tmp_path / "many" / "nested.tar.gz", "w:gz") as outer:
-        for name, data in (("b.log.gz", gzip.compress(bomb)), ("c.log", inner.getvalue()), ("../../d.log", FAILED.encode())):
+        for name, data in (
+            ("b.log.gz", gzip.compress(bomb)),
+            ("c.log", inner.getvalue()),
+            ("../../d.log", FAILED.encode()),
+        ):
             info = tarfile.TarInfo(name)
             info.size = len(data)
             outer.addfile(info, io.BytesIO(data))
@@ -137,7 +144,9 @@ def test_hostile_text_in_files_never_reaches_the_terminal(vdoctor: Vdoctor, tree
     for number, text in enumerate(TEXTS):
         evil = text.encode("utf-8", "replace").decode()
         if command == "rules":
-            (tree / "a.toml").write_text(f"schema = 1\nid = {json.dumps(evil)}\nstatus = {json.dumps(evil)}\n[[signal]]\nregex = {json.dumps(evil)}\n")
+            (tree / "a.toml").write_text(
+                f"schema = 1\nid = {json.dumps(evil)}\nstatus = {json.dumps(evil)}\n[[signal]]\nregex = {json.dumps(evil)}\n"
+            )
             done = vdoctor("rules", "lint", tree / "a.toml")
         elif command == "estimate":
             (tree / "m").mkdir(exist_ok=True)
@@ -153,3 +162,54 @@ def test_hostile_text_in_files_never_reaches_the_terminal(vdoctor: Vdoctor, tree
             done = vdoctor("confirm", tree / "s", "--dry-run")
         assert not CONTROLS.search((done.stdout + done.stderr).decode().replace("\r\n", "\n")), (number, done)
         assert b"fault in vdoctor" not in done.stderr
+
+
+def _spoilt(folder: Path, text: str) -> Path:
+    """A session with trials in which every text that somebody may have written is hostile."""
+    tried_session(folder)
+    for place in (folder, folder / "trials" / "001"):
+        data = json.loads((place / "session.json").read_text())
+        data["command"] = ["vllm", "serve", text, "--served-model-name", text, "--api-key", text]
+        data["env"] = {"HF_HOME": text, "X": text}
+        data["facts"] = {"vllm.version": {"value": text, "source": text}, "gpu.name": {"value": text, "source": "x"}}
+        (place / "session.json").write_text(json.dumps(data))
+        (place / "case.json").write_text(json.dumps({"id": text, "note": text}))
+        log = (place / "log.txt").read_text()
+        shown = text.encode("utf-8", "replace").decode().replace("\n", " ")
+        (place / "log.txt").write_text(log.replace("512.00 MiB is free.", f"512.00 MiB is free. {shown}"))
+    samples = (folder / "samples.jsonl").read_text().replace('"NVIDIA H100 80GB HBM3"', json.dumps(text))
+    (folder / "samples.jsonl").write_text(samples.replace('"signal": null', f'"signal": {json.dumps(text)}'))
+    entry = json.loads((folder / "trials.jsonl").read_text().splitlines()[0])
+    entry |= {"command": text, "fix": text, "finding": text, "reason": {"en": text, "zh": text}}
+    entry["changes"]["flags"] = {"--x": text, text: "1"}
+    (folder / "trials.jsonl").write_text(json.dumps(entry) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+def test_hostile_session_is_text_in_every_form(cli: Cli, tmp_path: Path, text: str) -> None:
+    session = _spoilt(tmp_path / "s", text)
+    packed = tmp_path / "p.tar.gz"
+    answer = cli("bundle", session, "--output", packed)
+    assert answer.status == 0
+    assert not CONTROLS.search(answer.out + answer.err)
+    for command in (["analyze", session], ["analyze", packed], ["compare", session, packed], ["confirm", session, "--dry-run"]):
+        for form in ("text", "json", "markdown", "html"):
+            for redact in ("--redact", "--no-redact"):
+                answer = cli(*command, "--format", form, redact)
+                assert answer.status in (0, 1), answer.err
+                assert not CONTROLS.search(answer.out + answer.err), (command[0], form)
+                if form == "html":
+                    check_page(answer.out)
+                if form == "markdown":
+                    check(answer.out)
+
+
+def test_only_the_streams_print() -> None:
+    """What a command prints goes through `show` and `tell`, which leave nothing that a terminal would obey."""
+    for path in sorted((Path(__file__).parent.parent.parent / "vdoctor" / "commands").glob("*.py")):
+        if path.name in ("streams.py", "demo.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            assert called not in ("print", "sys.stdout.write", "sys.stderr.write"), f"{path.name}:{node.lineno}"  # type: ignore[attr-defined]

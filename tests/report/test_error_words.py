@@ -35,7 +35,9 @@ def _texts() -> set[str]:
 TEXTS = _texts()
 
 
-@pytest.mark.parametrize("english", [english for english, _ in sentences() if not english.startswith((*CLICK, *COMPOSED))])
+@pytest.mark.parametrize(
+    "english", [english for english, _ in sentences() if not english.startswith((*CLICK, *COMPOSED))]
+)
 def test_somebody_says_it(english: str) -> None:
     wanted = re.compile(".+".join(re.escape(part) for part in _GAP.split(english)))
     assert any(wanted.fullmatch(text) for text in TEXTS)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.report.hostile import TEXTS, everywhere
 from tests.report.reports import LONG, REPORT, report
-from vdoctor.model import Line, Report, Span
+from vdoctor.model import Report, Span
 from vdoctor.report.curves import Recording, Series, wanted_lines
 from vdoctor.report.html import render
 from vdoctor.report.tags import esc, tag

@@ -117,6 +117,8 @@ def _run(argv: list[str] | None) -> int:
     except Exception as error:
         if os.environ.get("VDOCTOR_DEBUG"):
             raise
-        print(f"vdoctor: a fault in vdoctor itself: {type(error).__name__}: {error}", file=sys.stderr)
+        from vdoctor.commands.streams import tell
+
+        tell(f"vdoctor: a fault in vdoctor itself: {type(error).__name__}: {error}\n")
         print("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log", file=sys.stderr)
         return 125 if watching else _STATUS_FAULT

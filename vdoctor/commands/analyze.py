@@ -10,9 +10,8 @@ from vdoctor.commands.examine import emit, emitter, read_gpu_log, render, termin
 from vdoctor.commands.many import Outcome, examine, examine_all, logs
 from vdoctor.commands.privacy import redaction_table, redactor_for, tell_redaction
 from vdoctor.commands.progress import progress
-from vdoctor.commands.streams import error_text
+from vdoctor.commands.streams import error_text, tell
 from vdoctor.errors import UserError
-from vdoctor.intake.clean import clean
 from vdoctor.intake.inputs import Input
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Report
@@ -88,13 +87,13 @@ def _with_gpus(found: Sequence[Input | UserError], gpu_log: Path, base: RuleBase
 def _tell(outcome: Outcome, lang: str) -> int:
     """Say why there is no report, or what to know of it; the exit status that follows."""
     for notice in outcome.notices:
-        print(f"vdoctor: {clean(translated(notice, lang))}", file=sys.stderr)
+        tell(f"vdoctor: {translated(notice, lang)}" + "\n")
     if outcome.error is not None:
-        print(error_text(outcome.error, lang), file=sys.stderr)
+        tell(error_text(outcome.error, lang) + "\n")
         return 2
     if outcome.fault is not None:
-        print(f"vdoctor: {clean(outcome.name)}: a fault in vdoctor itself: {clean(outcome.fault)}", file=sys.stderr)
-        print("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log", file=sys.stderr)
+        tell(f"vdoctor: {outcome.name}: a fault in vdoctor itself: {outcome.fault}" + "\n")
+        tell("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log\n")
         return 3
     return 0
 

@@ -32,9 +32,7 @@ SCHEMA = "vdoctor.bundle/1"
 _WORTH = 4 << 20
 _MAX_JSON = 16 << 20
 #: Fields of a trial that hold words and figures of vdoctor's own.
-_OWN = frozenset(
-    {"fix", "verdict", "seconds", "finding", "step", "forward", "session", "tokens_per_second", "latency"}
-)
+_OWN = frozenset({"fix", "verdict", "seconds", "finding", "step", "forward", "session", "tokens_per_second", "latency"})
 
 
 def bundle(session: Path, *, output: str | None, lang: str, rules: Sequence[Path], check_redaction: bool) -> int:
@@ -110,7 +108,9 @@ def _pack(folder: Path, target: Path, advance: Callable[[int], None]) -> None:
     """Sorted members, no times, no owners: the same session gives the same bytes."""
     part = target.with_name(f"{target.name}.part")
     # The marker stands first: the head of the file tells that it is a session.
-    paths = sorted((path for path in folder.rglob("*") if path.is_file()), key=lambda one: (one.name != MARKER, str(one)))
+    paths = sorted(
+        (path for path in folder.rglob("*") if path.is_file()), key=lambda one: (one.name != MARKER, str(one))
+    )
     try:
         with (
             part.open("wb") as raw,

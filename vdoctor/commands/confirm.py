@@ -13,6 +13,7 @@ from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
 from vdoctor.commands.manifest import edit_manifest
 from vdoctor.commands.privacy import redactor_for, tell_redaction
+from vdoctor.commands.streams import draw, show
 from vdoctor.commands.verdicts import concluded
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
@@ -113,7 +114,7 @@ def confirm_after(folder: Path, report: Report, wish: Confirming, *, lang: str, 
         return
     found, _ = confirm_session(folder, wish, lang=lang, rules=rules)
     if found is not None and found.trials:
-        tell("\n" + render([found], "text", lang, color=color, verbose=False, width=terminal_width(2)))
+        draw("\n" + render([found], "text", lang, color=color, verbose=False, width=terminal_width(2)))
 
 
 def _with_config(launch: Launch, options: OptionTable, version: str | None) -> Launch:
@@ -175,7 +176,7 @@ def _plan(
     """Print the commands that would be tried if each failed like the first; nothing is started. False for none."""
     search = Search(launch, first, options, version, allowed=lambda step: step.safety != "manual", only=wish.only)
     moves = search.moves()
-    print(word("plan", lang).format(trials=wish.max_trials))
+    show(word("plan", lang).format(trials=wish.max_trials))
     for number in range(wish.max_trials):
         try:
             sent = Outcome("same failure", first.findings, first.facts, first.came)
@@ -183,8 +184,8 @@ def _plan(
         except StopIteration:
             return number > 0
         asks = any(step.safety != "safe" for step in candidate.steps) and wish.mode != "auto"
-        print(f"  # {candidate.fix.id}" + (f" ({word('plan_asks', lang)})" if asks else ""))
-        print(f"  {print_text(candidate.launch)}")
+        show(f"  # {candidate.fix.id}" + (f" ({word('plan_asks', lang)})" if asks else ""))
+        show(f"  {print_text(candidate.launch)}")
     return True
 
 
@@ -264,11 +265,11 @@ class _Quiet(Watcher):
             return super().run(*arguments)
         finally:
             if self._terminal:
-                tell("\r\x1b[2K")
+                draw("\r\x1b[2K")
 
     def on_tick(self, t: float) -> None:
         """Redraw the line a few times a second."""
         if self._terminal and time.monotonic() - self._drawn > 0.25:
             self._drawn = time.monotonic()
             step = self.examination.timeline.furthest
-            tell(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")
+            draw(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")

@@ -13,8 +13,8 @@ from vdoctor.commands.streams import check_output, emit, tell, terminal_width, u
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
-from vdoctor.intake.inputs import small_file
 from vdoctor.intake.gpu_log import Row, read_rows, with_steady
+from vdoctor.intake.inputs import small_file
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session

@@ -17,9 +17,7 @@ def progress(total: int, worth: int) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
 
     console = Console(stderr=True, highlight=False, markup=False)
-    with Progress(
-        BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=console, transient=True
-    ) as shown:
+    with Progress(BarColumn(), TaskProgressColumn(), TimeRemainingColumn(), console=console, transient=True) as shown:
         task = shown.add_task("", total=total)
         yield lambda more: shown.advance(task, more)
 

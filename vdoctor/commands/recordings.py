@@ -27,9 +27,7 @@ def recordings(
     `piped`: the lines around the evidence of logs that cannot be read again, by their names.
     """
     told = [
-        Recording(around=piped[report.source.name])
-        if piped and piped.get(report.source.name)
-        else recording_of(report)
+        Recording(around=piped[report.source.name]) if piped and piped.get(report.source.name) else recording_of(report)
         for report in reports
     ]
     if redactor is None:

@@ -39,8 +39,8 @@ def markdown(found: Comparison, before: Report, after: Report, lang: str) -> str
 
     parts = [f"**{marks.prose(headline(found, lang))}**"]
     parts.append(
-        "\n".join(
-            f"- {say(key, lang)}: {marks.code(marks.one_line(one.source.name, _VALUE))} ({say(one.verdict, lang)})"
+        "\n\n".join(
+            f"{say(key, lang)}: {marks.code(marks.one_line(one.source.name, _VALUE))} ({say(one.verdict, lang)})"
             for key, one in (("before", before), ("after", after))
         )
     )

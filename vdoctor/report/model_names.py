@@ -36,7 +36,9 @@ _HUB = re.compile(
     r"(?::\d{1,5})?/(?:api/)?(?:v\d/)?(?:resolve-cache/)?(?:models/|datasets/|spaces/)?)"
     rf"{_REPO}"
 )
-_RESOLVE = re.compile(rf"(://[^\s/\"'<>]{{1,255}}/(?:api/)?(?:models/|datasets/)?){_REPO}(?=/(?:resolve|tree|blob|raw|revision)/)")
+_RESOLVE = re.compile(
+    rf"(://[^\s/\"'<>]{{1,255}}/(?:api/)?(?:models/|datasets/)?){_REPO}(?=/(?:resolve|tree|blob|raw|revision)/)"
+)
 #: A folder of a model, from where the server was started: outputs/run-7/step-900
 _RELATIVE = re.compile(
     rf"((?:(?<![A-Za-z0-9-])(?:vllm serve|--model)(?:=|\s{{1,8}})|(?<![A-Za-z0-9])(?:model|tokenizer)=\\?[\"']){_QUOTE})"
@@ -50,7 +52,9 @@ _FOLDER = re.compile(
 _NAME = r"([A-Za-z0-9][A-Za-z0-9_.:-]{1,95})(?![\w/(*-]|[.:\\]\w)"
 #: A name without an owner: after = or in quotes it is one; after an option or `vllm serve` it must look like one.
 _BARE = re.compile(
-    r"((?<![A-Za-z0-9/])(?:base[_-])?model(?:[_-](?:name|id|tag))?(?:=\s{0,2}\[?" + _QUOTE + r"|\\?[\"']?\s{0,2}:\s{0,4}\[?\\?[\"']"
+    r"((?<![A-Za-z0-9/])(?:base[_-])?model(?:[_-](?:name|id|tag))?(?:=\s{0,2}\[?"
+    + _QUOTE
+    + r"|\\?[\"']?\s{0,2}:\s{0,4}\[?\\?[\"']"
     r"|[\"' ]{1,3}`)|--model(?:=|\s{1,8}|[\"']\s?,\s{0,4})" + _QUOTE + r"|vllm serve\s{1,8}" + _QUOTE + r")" + _NAME
 )
 _SERVED = re.compile(
@@ -61,25 +65,31 @@ _SERVED = re.compile(
 _MORE = re.compile(r"((?:[\"']\s?,\s{0,4}[\"']|\s{1,8})" + _QUOTE + r")(?:" + _REPO + _ENDS + r"|" + _NAME + r")")
 _MODULES = re.compile(r"(--lora-modules\s{1,8})((?:[\w.:-]{1,96}=\S{1,400}\s{0,8}){1,16})")
 _MODULE = re.compile(r"([A-Za-z0-9][\w.:-]{0,95})=(\S+)")
-_OPTION_LINE = re.compile(r"(?:^|[\s\"'-])--(?:served-model-name|model|tokenizer)[\"']?,?\s{0,8}\\?$|\bvllm serve\s{0,8}\\$")
+_OPTION_LINE = re.compile(
+    r"(?:^|[\s\"'-])--(?:served-model-name|model|tokenizer)[\"']?,?\s{0,8}\\?$|\bvllm serve\s{0,8}\\$"
+)
 _OPTION_ENDS = ("--model", "-name", "--tokenizer", "'", '"', ",", "\\")
 _LISTED = re.compile(rf"^(\s{{0,80}}(?:-\s{{1,4}})?[\"']?)(?:{_REPO}{_ENDS}|{_NAME})")
 
 _HIDDEN = re.compile(r"(?:org|model|model-path|secret|host|user)-\d{1,9}(?![A-Za-z0-9])")
 #: First parts of paths on a hub's pages that are no owners.
-_PAGES = frozenset(
-    "docs blog settings models datasets spaces join login pricing papers tasks organizations api chat new learn posts collections repos".split()
+_PATHS = (
+    "docs blog settings models datasets spaces join login pricing papers tasks organizations api chat new learn posts"
 )
+_PAGES = frozenset(f"{_PATHS} collections repos".split())
 #: Words of sentences and of Python that may stand where a name stands.
-_WORDS = frozenset(
-    """
-    is must or and to the a an in of for from with not was has can cannot argument option flag should will be if as when none null
-    true false auto str string optional list dict any class type self name args config executor runner loader registry
-    impl info state file files dir path code https http requests request this that your my field value undefined unknown expected given
-    """.split()
+_SENTENCE = """
+is must or and to the a an in of for from with not was has can cannot argument option flag should will be if as when none null
+true false auto str string optional list dict any class type self name args config executor runner loader registry
+impl info state file files dir path code https http requests request this that your my field value undefined unknown expected given
+"""
+_WORDS = frozenset(_SENTENCE.split())
+_CLASS = re.compile(
+    r"[A-Z]\w*(?:For[A-Z]\w*|Model|Config|Runner|Loader|Registry|Executor)$|.*\.(?:py|so|cpp|cu|json|txt|yaml|log)$"
 )
-_CLASS = re.compile(r"[A-Z]\w*(?:For[A-Z]\w*|Model|Config|Runner|Loader|Registry|Executor)$|.*\.(?:py|so|cpp|cu|json|txt|yaml|log)$")
-_PAIRS = frozenset("n/a and/or input/output cpu/gpu read/write on/off yes/no true/false train/eval prefill/decode".split())
+_PAIRS = frozenset(
+    ("n/a", "and/or", "input/output", "cpu/gpu", "read/write", "on/off", "yes/no", "true/false", "train/eval")
+)
 
 
 class ModelNames:

@@ -53,7 +53,7 @@ _WORDS: dict[int, tuple[str, ...]] = {
     SERIAL: ("erial",),
     BRACKET: ("[",),
     JOURNAL: ("]: ",),
-    SYSLOG: tuple(f"{month} " for month in "jan feb mar apr may jun jul aug sep oct nov dec".split()),
+    SYSLOG: ("jan ", "feb ", "mar ", "apr ", "may ", "jun ", "jul ", "aug ", "sep ", "oct ", "nov ", "dec "),
     KEYED_HOST: ("host", "name", "addr", "endpoint", "head"),
     WEAK_HOST: ("host", "node", "peer", "remote", "machine"),
     PORT: (" port ",),
