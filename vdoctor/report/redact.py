@@ -95,6 +95,8 @@ class Redactor:
                 shown = self.names.name("secret", word, everywhere=len(word) >= 8)
             elif option in _MODEL_OPTIONS:
                 shown = self.text(self._model(word))
+            elif option == "--lora-modules" and "=" in word:
+                shown = "=".join(self.text(self._model(part)) for part in word.split("=", 1))
             else:
                 # The option before tells what the word is: --host gpu01.
                 shown = (
@@ -105,8 +107,8 @@ class Redactor:
             done.append(shown)
             if word.startswith("-"):
                 option = "" if "=" in word else word
-            elif not is_secret_name(option):
-                # --api-key takes several values.
+            elif not is_secret_name(option) and option not in ("--served-model-name", "--lora-modules"):
+                # --api-key takes several values, and so do these.
                 option = word if word in _MODEL_OPTIONS else ""
         return done
 
