@@ -186,14 +186,17 @@ def _spoilt(folder: Path, text: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@pytest.mark.parametrize("text", [" ".join(TEXTS[at::4]) for at in range(4)], ids=range(4))
 def test_hostile_session_is_text_in_every_form(cli: Cli, tmp_path: Path, text: str) -> None:
     session = _spoilt(tmp_path / "s", text)
     packed = tmp_path / "p.tar.gz"
     answer = cli("bundle", session, "--output", packed)
     assert answer.status == 0
     assert not CONTROLS.search(answer.out + answer.err)
-    for command in (["analyze", session], ["analyze", packed], ["compare", session, packed], ["confirm", session, "--dry-run"]):
+    answer = cli("confirm", session, "--dry-run")
+    assert answer.status in (0, 1)
+    assert not CONTROLS.search(answer.out + answer.err)
+    for command in (["analyze", session], ["compare", session, packed]):
         for form in ("text", "json", "markdown", "html"):
             for redact in ("--redact", "--no-redact"):
                 answer = cli(*command, "--format", form, redact)

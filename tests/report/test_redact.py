@@ -271,3 +271,10 @@ def test_facts_and_changes_that_name_models_are_hidden() -> None:
     assert done.command == ("vllm", "serve", "org-1/model-1")
     assert done.trials[0].command == "vllm serve org-1/model-1"
     assert "payroll" not in repr(done)
+
+
+def test_half_a_character_is_survived() -> None:
+    redactor = Redactor()
+    redactor.learn(["HOSTNAME=gpu-node-7 \ud800"])
+    assert redactor.text("on gpu-node-7 \ud800 model=/mnt/x/\udfff/y") == "on host-1 ? model=/model-path-1"
+    assert redactor.words(["vllm", "serve", "/mnt/\ud800/x"])[2] == "/model-path-2"

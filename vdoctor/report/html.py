@@ -235,9 +235,9 @@ def _trials(report: Report, lang: str) -> Html:
                 + (f" ({trial.finding})" if trial.finding else ""),
                 scope="row",
             ),
-            tag("td", tag("code", describe(trial.change, lang))),
+            tag("td", tag("code", describe(trial.change, lang)), class_="wide"),
             tag("td", f"{trial.seconds:.1f}"),
-            tag("td", tag("code", trial.command)),
+            tag("td", tag("code", trial.command), class_="wide"),
         )
         for number, trial in enumerate(report.trials, 1)
     ]

@@ -29,12 +29,12 @@ pre.command{border-left:4px solid var(--good)}
 .log .no{flex:none;width:4.5rem;padding-right:.8rem;text-align:right;color:var(--dim)}.log li.hit .no{color:var(--fg)}.log .text{white-space:pre-wrap;overflow-wrap:anywhere;min-width:0}
 figure{margin:.8rem 0}figcaption{color:var(--dim);font-size:.9rem}
 .fix{border-left:4px solid var(--line);padding:.1rem 0 .1rem .9rem;margin:.9rem 0}.fix.safe{border-color:var(--good)}.fix.lossy{border-color:var(--warn)}
-.scroll{overflow-x:auto;background:linear-gradient(90deg,var(--bg) 40%,transparent) left/2.5rem 100% no-repeat local,
-linear-gradient(270deg,var(--bg) 40%,transparent) right/2.5rem 100% no-repeat local,linear-gradient(90deg,var(--shade),transparent) left/.8rem 100% no-repeat scroll,
+.scroll{overflow-x:auto;background:linear-gradient(90deg,var(--bg) 40%,transparent) left/2.5rem calc(100% + 1px) no-repeat local,
+linear-gradient(270deg,var(--bg) 40%,transparent) right/2.5rem calc(100% + 1px) no-repeat local,linear-gradient(90deg,var(--shade),transparent) left/.8rem 100% no-repeat scroll,
 linear-gradient(270deg,var(--shade),transparent) right/.8rem 100% no-repeat scroll}
 table{border-collapse:collapse;font-size:.9rem;margin:.4rem 0;min-width:50%}
 th,td{border-bottom:1px solid var(--line);padding:.25rem .75rem .25rem 0;text-align:left;vertical-align:top}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td code{overflow-wrap:anywhere}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td code{overflow-wrap:anywhere}td.wide{min-width:13rem}
 details{margin:.6rem 0;border:1px solid var(--line);border-radius:6px;padding:.3rem .8rem}summary{cursor:pointer;font-weight:600;padding:.15rem 0}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1.1rem;margin:.3rem 0;padding:0;list-style:none;font-size:.875rem}
 .legend svg{width:.9rem;height:.9rem;vertical-align:-.1rem;margin-right:.35rem}

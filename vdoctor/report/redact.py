@@ -20,7 +20,7 @@ from vdoctor.report.places import hide_logins, hide_models, hide_users, model_pa
 from vdoctor.report.prompts import drop_prompts
 from vdoctor.report.pseudonyms import Pseudonyms
 from vdoctor.report.secrets import Secrets, is_secret_name
-from vdoctor.report.signs import signs
+from vdoctor.report.signs import signs, whole
 
 T = TypeVar("T")
 
@@ -76,6 +76,7 @@ class Redactor:
 
     def line(self, line: str) -> str:
         """One line; lines of a log must come in their order, since some secrets reach over several."""
+        line = whole(line)
         done = self._everywhere(self._line(line))
         for _ in range(_ROUNDS):
             if done == line:

@@ -85,10 +85,15 @@ def _finder() -> tuple[AhoCorasick, tuple[int, ...]]:
     return AhoCorasick(list(bits)), tuple(bits.values())
 
 
+def whole(text: str) -> str:
+    """The text with a question mark for each half character, which no search takes."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
 def signs(text: str) -> int:
     """The signs in a line, as bits."""
     finder, bits = _finder()
     found = 0
-    for index, _, _ in finder.find_matches_as_indexes(text.lower(), overlapping=True):
+    for index, _, _ in finder.find_matches_as_indexes(whole(text).lower(), overlapping=True):
         found |= bits[index]
     return found
