@@ -15,11 +15,14 @@ from pathlib import Path
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
+from vdoctor.intake.inputs import small_text
 from vdoctor.intake.patterns import remember, required_literals
 from vdoctor.rulebase.index import FORMAT, from_data, to_data
 from vdoctor.rulebase.schema import RuleBase
 
 _INDEX = "index.json"
+#: The longest shipped rule has some 20 KiB.
+MAX_RULE = 1 << 20
 
 
 def shipped_rules() -> Path:
@@ -32,10 +35,7 @@ def shipped_rules() -> Path:
 def rule_files(folder: Path) -> Iterator[tuple[str, str]]:
     """(place, text) of every rule file below `folder`. Raises UserError when it cannot be read."""
     for path in _paths(folder):
-        try:
-            yield str(path), path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{path}: cannot be read: {error}") from None
+        yield str(path), small_text(path, MAX_RULE)
 
 
 def load_rules(folders: Sequence[Path] = (), *, full: bool = False) -> RuleBase:

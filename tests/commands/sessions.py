@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from tests.report.planted import LOOKALIKES, SECRETS
+from vdoctor.model import Change, Trial
+from vdoctor.relaunch.book import Book
 
 GIB = 1 << 30
 _WORKER = "(Worker_TP1 pid=21) {level} 12-01 00:00:{second:02} [multiproc_executor.py:671] {text}"
@@ -81,3 +83,25 @@ def planted_session(folder: Path) -> Path:
     ]
     env = {"HF_TOKEN": SECRETS[0][0], "WANDB_API_KEY": "local5a8b2c91e0f3d4", "NCCL_DEBUG": "INFO"}
     return write_session(folder, oom_log(extra), command, env)
+
+
+def tried_session(folder: Path) -> Path:
+    """The planted session with two trials that `confirm` recorded: one failed, one worked; secrets in both."""
+    planted_session(folder)
+    serve = ["vllm", "serve", "acme-corp/secret-7b", "--api-key", "my-server-key-1"]
+    for number, verdict in enumerate(("same failure", "confirmed"), 1):
+        words = [*serve, "--max-num-seqs", str(64 // number)]
+        extra = [line for _, text in SECRETS for line in text.split("\n")]
+        trial_folder = folder / "trials" / f"{number:03}"
+        write_session(trial_folder, oom_log(extra), words, {"HF_TOKEN": SECRETS[0][0]})
+        change = Change(
+            {"--max-num-seqs": str(64 // number), "--served-model-name": "fraud-scorer"},
+            {"HF_TOKEN": SECRETS[0][0]},
+            {},
+        )
+        trial = Trial(
+            "fewer-seqs", change, " ".join(words), verdict, 41.5, "oom.graph-capture" if number == 1 else None, "graph_capture.capture",
+            True, {"en": "host gpu-node-42 held more", "zh": "主机 gpu-node-42"}, f"trials/{number:03}", 30.5, 1.25,
+        )  # type: ignore[arg-type]  # fmt: skip
+        Book(folder).add(words, trial)
+    return folder

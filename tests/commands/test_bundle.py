@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
+import os
+import resource
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,8 @@ import pytest
 
 from tests.cases import FIXTURES
 from tests.commands.conftest import Cli, Vdoctor
-from tests.commands.sessions import oom_session, planted_session, write_session
+from tests.commands.sessions import oom_session, planted_session, tried_session, write_session
+from tests.processes import VDOCTOR, Mark, Terminal
 from tests.report.planted import LOOKALIKES, SECRETS
 from vdoctor.live.session import Session
 from vdoctor.model import Line
@@ -39,6 +44,10 @@ def same(told: dict[str, Any], read: dict[str, Any]) -> None:
     ]
     assert [[e["line"] for e in finding["evidence"]] for finding in read["findings"]] == [
         [e["line"] for e in finding["evidence"]] for finding in told["findings"]
+    ]
+    own = ("fix", "verdict", "seconds", "finding", "step", "forward", "session", "tokens_per_second", "latency")
+    assert [[trial[key] for key in own] for trial in read["trials"]] == [
+        [trial[key] for key in own] for trial in told["trials"]
     ]
 
 
@@ -77,8 +86,9 @@ def test_bundle_in_a_folder_of_logs_is_read_as_a_session(cli: Cli, tmp_path: Pat
     assert read["memory"]["gpus"]
 
 
-def test_nothing_planted_is_in_the_bundle(cli: Cli, tmp_path: Path) -> None:
-    session = planted_session(tmp_path / "s")
+@pytest.mark.parametrize("make", [planted_session, tried_session])
+def test_nothing_planted_is_in_the_bundle(cli: Cli, tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    session = make(tmp_path / "s")
     answer = cli("bundle", session, "--output", tmp_path / "p.tar.gz")
     everything = ""
     with tarfile.open(tmp_path / "p.tar.gz") as archive:
@@ -94,8 +104,55 @@ def test_nothing_planted_is_in_the_bundle(cli: Cli, tmp_path: Path) -> None:
     same(*(cli("analyze", path, "--format", "json").data for path in (session, tmp_path / "p.tar.gz")))
 
 
-def test_same_session_gives_the_same_bytes(cli: Cli, tmp_path: Path) -> None:
-    session = planted_session(tmp_path / "s")
+def test_trials_come_along_and_can_be_read_by_themselves(cli: Cli, tmp_path: Path) -> None:
+    session = tried_session(tmp_path / "s")
+    told = cli("analyze", session, "--format", "json").data
+    assert [trial["verdict"] for trial in told["trials"]] == ["same failure", "confirmed"]
+    assert cli("bundle", session, "--output", tmp_path / "p.tar.gz").status == 0
+    read = cli("analyze", tmp_path / "p.tar.gz", "--format", "json").data
+    same(told, read)
+    assert read["trials"][1]["changes"]["flags"]["--max-num-seqs"] == "32"
+    shown = cli("analyze", tmp_path / "p.tar.gz", "--lang", "zh").out
+    assert "--max-num-seqs 32" in shown
+    with tarfile.open(tmp_path / "p.tar.gz") as archive:
+        archive.extractall(tmp_path / "out", filter="data")
+    for number in ("001", "002"):
+        trials = [path / "trials" / number for path in (session, tmp_path / "out" / "session")]
+        same(*(cli("analyze", path, "--format", "json").data for path in trials))
+    # A hash of a command would let a short key in it be guessed.
+    keys = [json.loads(line)["key"] for line in (tmp_path / "out/session/trials.jsonl").read_text().splitlines()]
+    assert keys == ["1", "2"]
+
+
+def test_links_and_pipes_in_a_session_are_not_followed(cli: Cli, tmp_path: Path) -> None:
+    session = tried_session(tmp_path / "s")
+    (tmp_path / "outside").mkdir()
+    (session / "trials" / "003").symlink_to(session / "trials" / "001")
+    (session / "case.json").unlink()
+    os.mkfifo(session / "case.json")
+    (session / "trials" / "001" / "samples.jsonl").unlink()
+    os.mkfifo(session / "trials" / "001" / "samples.jsonl")
+    assert cli("bundle", session, "--output", tmp_path / "p.tar.gz").status == 0
+    with tarfile.open(tmp_path / "p.tar.gz") as archive:
+        names = archive.getnames()
+    assert not any("003" in name for name in names)
+    assert "session/case.json" not in names
+
+
+def test_bar_on_a_terminal(mark: Mark, tmp_path: Path) -> None:
+    session = oom_session(tmp_path / "s")
+    with (session / "log.txt").open("a") as log:
+        log.write("INFO 12-01 00:00:53 [loggers.py:9] Engine 000: Running: 1 reqs, Waiting: 0 reqs\n" * 25_000)
+    command = [*VDOCTOR, "bundle", str(session), "--output", str(tmp_path / "p.tar.gz")]
+    status, shown = Terminal(command, env=mark.env).finish()
+    assert status == 0
+    assert "━".encode() in shown
+    assert shown.rindex("━".encode()) < shown.index(b"p.tar.gz")
+
+
+@pytest.mark.parametrize("make", [planted_session, tried_session])
+def test_same_session_gives_the_same_bytes(cli: Cli, tmp_path: Path, make: Callable[[Path], Path]) -> None:
+    session = make(tmp_path / "s")
     digests = set()
     for name in ("a.tar.gz", "b.tar.gz"):
         cli("bundle", session, "--output", tmp_path / name)
@@ -103,7 +160,8 @@ def test_same_session_gives_the_same_bytes(cli: Cli, tmp_path: Path) -> None:
     assert len(digests) == 1
     with tarfile.open(tmp_path / "a.tar.gz") as archive:
         members = archive.getmembers()
-    assert [member.name for member in members] == sorted(member.name for member in members)
+    names = [member.name for member in members]
+    assert names == ["session/bundle.json", *sorted(names[1:])]
     assert {(member.mtime, member.uid, member.gid, member.uname, member.mode) for member in members} == {
         (0, 0, 0, "", 0o644)
     }
@@ -115,7 +173,19 @@ def test_check_counts_and_writes_nothing(cli: Cli, tmp_path: Path, monkeypatch: 
     answer = cli("bundle", session, "--check-redaction")
     assert answer.status == 0
     rows = {line.split()[0]: [int(n) for n in line.split()[1:]] for line in answer.out.splitlines()[1:]}
-    assert set(rows) == {"secret", "user", "email", "host", "ip", "mac", "gpu-uuid", "model-path", "prompt"}
+    assert set(rows) == {
+        "secret",
+        "user",
+        "email",
+        "host",
+        "ip",
+        "mac",
+        "gpu-uuid",
+        "model-path",
+        "org",
+        "model",
+        "prompt",
+    }
     assert rows["secret"][0] >= 30
     assert not any(secret in answer.out for secret, _ in SECRETS)
     assert [path.name for path in tmp_path.iterdir()] == ["s"]
@@ -196,6 +266,10 @@ SESSION = b'{"command":["vllm","serve","m"]}'
         member("session/log.txt", tarfile.SYMTYPE, "/etc/passwd"),
         member("session/log.txt", tarfile.LNKTYPE, "/etc/passwd"),
         member("session/sub/log.txt"),
+        member("session/trials/../log.txt"),
+        member("session/trials/001/../../../../escaped.txt"),
+        member("session/trials/abc/log.txt"),
+        member("session/trials/001/log.txt", tarfile.SYMTYPE, "/etc/passwd"),
         member("session/log.txt", tarfile.FIFOTYPE),
         member("session/log.txt", tarfile.CHRTYPE),
     ],
@@ -218,6 +292,26 @@ def test_bomb_in_a_bundle_is_refused(cli: Cli, tmp_path: Path) -> None:
     answer = cli("analyze", path)
     assert answer.status == 2
     assert "unpacks to far more" in answer.err
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+@pytest.mark.parametrize("bundled", [True, False])
+def test_header_that_claims_to_be_huge_is_refused(cli: Cli, tmp_path: Path, kind: bytes, bundled: bool) -> None:
+    """tarfile reads such a header as a whole, before it tells of the member."""
+    first = b"session/bundle.json" if bundled else b"a/server.log"
+    info = member("x", kind)
+    info.size = 300 << 20
+    with gzip.open(tmp_path / "h.tar.gz", "wb") as file:
+        head = member(first.decode())
+        head.size = 2
+        file.write(head.tobuf(tarfile.USTAR_FORMAT) + b"{}" + bytes(510))
+        file.write(info.tobuf(tarfile.USTAR_FORMAT))
+        for _ in range(300):
+            file.write(bytes(1 << 20))
+    answer = cli("analyze", tmp_path / "h.tar.gz")
+    assert answer.status in (1, 2)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < (1 << 20)
+    assert "damaged" in answer.err or "unpacks to far more" in answer.err or not bundled
 
 
 def test_bundle_that_was_cut_off_is_refused(cli: Cli, tmp_path: Path) -> None:

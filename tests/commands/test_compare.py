@@ -94,3 +94,28 @@ def test_what_cannot_be_read_is_wrong_usage(cli: Cli, tmp_path: Path) -> None:
     answer = cli("compare", path, tmp_path / "no")
     assert answer.status == 2
     assert "no" in answer.err
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+@pytest.mark.parametrize("form", ["markdown", "html"])
+def test_ticket_and_page_say_the_same(cli: Cli, tmp_path: Path, form: str, lang: str) -> None:
+    paths = logs(tmp_path, with_line(HEALTHY, WARM), with_line(SLOW, COLD))
+    answer = cli("compare", *paths, "--format", form, "--lang", lang)
+    assert answer.status == 1
+    row = {
+        "markdown": "| `weight_load` | 4.00 | 24.00 | +20.00 |",
+        "html": '<th scope="row">weight_load</th><td class="n">4.00</td><td class="n">24.00</td><td class="n">+20.00</td>',
+    }[form]
+    assert row in answer.out
+    for part in ("0.11.0", "0.11.2", "慢了" if lang == "zh" else "slower", "difference" if lang == "en" else "差值"):
+        assert part.lower() in answer.out.lower()
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown", "html"])
+def test_hostile_command_is_text_in_every_form(cli: Cli, tmp_path: Path, form: str) -> None:
+    evil = "'</pre><script>alert(1)</script>' '[red]x[/red]' '```' '|' '![x](https://evil.example/x.png)' '@octocat' '\x1b[2J'"
+    texts = [f"$ vllm serve m --max-model-len {n} --x {evil}\n{HEALTHY}" for n in (1, 2)]
+    answer = cli("compare", *logs(tmp_path, *texts), "--format", form, "--no-redact")
+    assert answer.status in (0, 1)
+    assert "\x1b" not in answer.out
+    assert "<script" not in answer.out or form != "html"

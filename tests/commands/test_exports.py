@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import FIXTURES
+from tests.cases import FIXTURES, Case, cases
 from tests.commands.conftest import FAILED, HEALTHY, Cli
 from tests.commands.sessions import oom_session, planted_session
 from tests.processes import VDOCTOR, Mark
@@ -148,9 +148,26 @@ def test_html_of_a_log_has_surroundings_from_archives_too(cli: Cli, failed: Path
         assert "in load_model" in page
 
 
-def test_html_of_a_pipe_has_the_evidence(cli: Cli, rules: Path) -> None:
-    page = cli("analyze", "-", "--format", "html", "--rules", rules, stdin=FAILED.encode()).out
-    assert "the frobnicator has only 3 of 4 gears" in page
+def near_of(page: str) -> list[str]:
+    """The lists of lines around the evidence."""
+    return re.findall(r'<div class="log".*?</div>', page, re.S)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_html_of_a_pipe_has_the_same_surroundings_as_that_of_the_file(cli: Cli, tmp_path: Path, case: Case) -> None:
+    (tmp_path / "log.txt").write_bytes(case.log)
+    pages = [cli("analyze", place, "--format", "html", stdin=case.log).out for place in (tmp_path / "log.txt", "-")]
+    assert near_of(pages[1]) == near_of(pages[0])
+    assert bool(near_of(pages[1])) == ("<figure" in pages[1])
+
+
+def test_secrets_around_the_evidence_of_a_pipe_are_hidden(cli: Cli, rules: Path) -> None:
+    log = "\n".join(
+        [FAILED.rstrip(), *(line for _, line in SECRETS[:3]), "RuntimeError: the frobnicator has only 3 of 4 gears"]
+    )
+    page = cli("analyze", "-", "--format", "html", "--rules", rules, stdin=log.encode()).out
+    assert "HF_TOKEN=secret-" in page
+    assert [secret for secret, _ in SECRETS if secret in page] == []
 
 
 def test_several_logs_are_one_page_and_one_markdown(cli: Cli, failed: Path, healthy: Path) -> None:

@@ -10,6 +10,41 @@ _GCP = "AIza" + "SyD3xAmPl3Th1s1sN0tAr3alK3y0fAny"
 _JWT = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiJhY21lIn0.c2lnbmF0dXJlLW9mLWEtdG9rZW4"
 _HEAD = "(EngineCore_DP0 pid=4211) ERROR 12-01 00:00:07 [core.py:9] "
 
+#: Names of models that are not public, as they stand in logs and commands.
+MODELS: tuple[tuple[str, str], ...] = (
+    ("acme-corp", "(APIServer pid=1) INFO 12-01 00:00:00 [utils.py:1] non-default args: {'model': 'acme-corp/secret-7b', 'port': 8000}"),
+    ("secret-7b", "INFO 12-01 00:00:05 [core.py:9] Initializing a V1 LLM engine (v0.11.0) with config: model='acme-corp/secret-7b', tokenizer='acme-corp/secret-7b', seed=0, served_model_name=acme-corp/secret-7b"),
+    ("zeus-13b-sft", "vllm serve zephyrlabs/zeus-13b-sft --tensor-parallel-size 2"),
+    ("zephyrlabs", "docker run vllm/vllm-openai:v0.11.0 --model=zephyrlabs/zeus-13b-sft"),
+    ("fraud-scorer", "vllm serve Qwen/Qwen3-8B --served-model-name fraud-scorer --port 8000"),
+    ("payroll-v2", "vllm serve Qwen/Qwen3-8B --served-model-name fraud-scorer payroll-v2 --port 8000"),
+    ("nightingale", "served_model_name=nightingale, kv_cache_dtype=auto"),
+    ("hermod-chat", "served_model_name=['nightingale', 'hermod-chat'], seed=0"),
+    ("hr-bot-70b", "{'served_model_name': ['hr-bot-70b'], 'port': 8000}"),
+    ("blackbird", "served-model-name: blackbird"),
+    ("umbra-ft", 'openai.NotFoundError: Error code: 404 - {"message": "The model `umbra-ft` does not exist.", "code": 404}'),
+    ("tunguska-2b", 'POST /v1/completions {"model": "tunguska-2b", "max_tokens": 5}'),
+    ("kestrel-9b", '{\\"model\\": \\"kestrel-9b\\", \\"max_tokens\\": 5}'),
+    ("initech-ml", "huggingface_hub.errors.RepositoryNotFoundError: 404 Client Error. Repository Not Found for url: https://huggingface.co/initech-ml/tps-report-8b/resolve/main/config.json."),
+    ("tps-report-8b", "https://huggingface.co/api/models/initech-ml/tps-report-8b/tree/main?recursive=True"),
+    ("umbrella-ai", "Make sure to have access to it at https://huggingface.co/umbrella-ai/t-virus-3b."),
+    ("wonka-lab", "GET https://hub.acme.internal/wonka-lab/gobstopper-1b/resolve/main/model.safetensors"),
+    ("gobstopper-1b", "/root/.cache/huggingface/hub/models--wonka-lab--gobstopper-1b/snapshots/b968826d9c46dd6066d109eabc6255188de91218/config.json"),
+    ("stark-ind", "OSError: stark-ind/jarvis-3b is not a local folder and is not a valid model identifier listed on 'https://huggingface.co/models'"),
+    ("jarvis-3b", "OSError: stark-ind/jarvis-3b does not appear to have a file named config.json."),
+    ("glados-8x7b", "INFO 12-01 00:00:09 [gpu_model_runner.py:1] Starting to load model aperture-sci/glados-8x7b..."),
+    ("sql-internal", "--enable-lora --lora-modules sql-internal=acme-corp/sql-lora-3 crm-lora=/mnt/nfs/x/crm --port 8000"),
+    ("crm-adapter", "LoRARequest(lora_name='crm-adapter', lora_int_id=1, lora_path='initech-ml/crm-adapter')"),
+    ("hal9000-ft", "lora_modules=[LoRAModulePath(name='hal9000-ft', path='initech-ml/hal9000-ft', base_model_name=None)]"),
+    ("soylent-1b", '--speculative-config {"model": "tyrell/soylent-1b", "num_speculative_tokens": 3}'),
+    ("replicant", "args:\n  - --served-model-name\n  - replicant\n  - --port"),
+    ("weyland-34b", 'command: ["vllm", "serve", "weyland-34b-chat", "--model", "weyland-34b"]'),
+    ("cyberdyne", "AutoConfig.from_pretrained('cyberdyne/skynet-65b', trust_remote_code=True)"),
+    ("omnicorp-7b", 'vllm:num_requests_running{engine="0",model_name="omnicorp-7b"} 1.0'),
+    ("projectx", "model='/projectx-7b', tokenizer='/projectx-7b'"),
+    ("ckpt-acme-run", "vllm serve outputs/ckpt-acme-run/step-900 --port 8000"),
+)  # fmt: skip
+
 #: (what must not be seen, the line in which it stands)
 SECRETS: tuple[tuple[str, str], ...] = (
     (_HF, f"HF_TOKEN={_HF} vllm serve org/model"),
@@ -130,6 +165,7 @@ SECRETS: tuple[tuple[str, str], ...] = (
         "my medical record",
         "[{'type': 'x', 'loc': ('body',), 'input': {'messages': [{'role': 'user', 'content': 'my medical record says'}], 'model': 'm'}}]",
     ),
+    *MODELS,
 )
 
 #: (what must stay, the line in which it stands)
@@ -177,5 +213,18 @@ LOOKALIKES: tuple[tuple[str, str], ...] = (
     ("/dev/shm", "OSError: [Errno 28] No space left on device: '/dev/shm/psm_1a2b'"),
     ("torch.distributed.DistBackendError", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2021, unhandled system error"),
     ("chatcmpl-0f3a9d27c5b84e61", "Added request chatcmpl-0f3a9d27c5b84e61."),
+    ("org/model", "vllm serve org/model --port 8000"),
+    ("RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16", "vllm serve RedHatAI/Llama-3.3-70B-Instruct-quantized.w4a16"),
+    ("models--mistralai--Mistral-7B-v0.1", "/root/.cache/huggingface/hub/models--mistralai--Mistral-7B-v0.1/refs/main"),
+    ("Qwen2.5-72B-Instruct-AWQ", "vllm serve nobody-knows/Qwen2.5-72B-Instruct-AWQ --served-model-name qwen2.5-72b"),
+    ("qwen2.5-72b", "vllm serve nobody-knows/Qwen2.5-72B-Instruct-AWQ --served-model-name qwen2.5-72b"),
+    ("LlamaForCausalLM", "Resolved architecture: LlamaForCausalLM, model=LlamaForCausalLM"),
+    ("FP8/INT8", "the checkpoint of this model FP8/INT8 is served as W8A8"),
+    ("and/or", "specify the model and/or tokenizer"),
+    ("expected at least one argument", "vllm serve: error: argument --served-model-name: expected at least one argument"),
+    ("model_executor/models/llama.py", 'File "/x/site-packages/vllm/model_executor/models/llama.py", line 5, in load_model'),
+    ("gpt2", "vllm serve gpt2"),
+    ("max_model_len", "{'model_tag': 'org/model', 'model': 'org/model', 'max_model_len': 4096}"),
+    ("max model len 26112", "Using max model len 26112"),
     ("threading.local", "AttributeError: 'threading.local' object has no attribute 'x'"),
 )  # fmt: skip

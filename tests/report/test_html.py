@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.report.hostile import TEXTS, everywhere
 from tests.report.reports import LONG, REPORT, report
-from vdoctor.model import Line, Report, Span
-from vdoctor.report.curves import Recording, Series, around, wanted_lines
+from vdoctor.model import Report, Span
+from vdoctor.report.curves import Recording, Series, wanted_lines
 from vdoctor.report.html import render
 from vdoctor.report.tags import esc, tag
 
@@ -241,21 +241,6 @@ def test_picture_without_times_shows_the_order() -> None:
     page = check(render([report(timeline=spans)]))
     assert "The log has no times" in page.text
     assert "EngineCore: weight_load.read, Lines 21-40" in page.text
-
-
-def test_surroundings_are_the_lines_before_and_after() -> None:
-    lines = [Line(n, f"line {n}") for n in range(1, 101)]
-    near = around(lines, {50, 2, 99})
-    assert [no for no, _ in near[50]] == list(range(42, 56))
-    assert [no for no, _ in near[2]] == list(range(1, 8))
-    assert [no for no, _ in near[99]] == list(range(91, 101))
-    assert near[50][8] == (50, "line 50")
-
-
-def test_rewritten_lines_show_their_last_state() -> None:
-    near = around([Line(1, "a"), Line(2, "10 %"), Line(2, "90 %"), Line(3, "b")], {2, 3})
-    assert near[3] == ((1, "a"), (2, "90 %"), (3, "b"))
-    assert near[2] == ((1, "a"), (2, "90 %"), (3, "b"))
 
 
 def test_wanted_lines_are_those_of_the_evidence() -> None:

@@ -107,6 +107,16 @@ UNITS = (
     "-----BEGIN PRIVATE KEY-----",
     "A_KEY",
     "{'content': ['",
+    "model='a/",
+    "model=a/b/",
+    "models--a-",
+    "served_model_name=['a','",
+    "--served-model-name a-1 ",
+    "--lora-modules a=b ",
+    "https://huggingface.co/a/",
+    "a/b is not a local folder",
+    "LoRA adapter ",
+    '{"model": "',
 )
 
 
@@ -227,6 +237,10 @@ def test_redacted_log_of_a_fixture_gives_the_same_diagnosis(case: object) -> Non
         ("s3://acme/llm/config.json and /models/a/b/model.safetensors", "s3://model-path-1/config.json and /model-path-2/model.safetensors"),
         ("vllm serve /m/secret/x.gguf; ls /m/secret/x.gguf-old", "vllm serve /model-path-1.gguf; ls /m/secret/x.gguf-old"),
         ("model='/model'", "model='/model'"),
+        ("vllm serve acme/Llama-3.1-8B-Instruct", "vllm serve org-1/Llama-3.1-8B-Instruct"),
+        ("models--acme--secret-7b and acme/secret-7b", "models--org-1--model-1 and org-1/model-1"),
+        ("--served-model-name apex-1 zulu-2 --port 80 zulu-2", "--served-model-name model-1 model-2 --port 80 model-2"),
+        ("https://huggingface.co/docs/transformers and https://huggingface.co/settings/tokens", "https://huggingface.co/docs/transformers and https://huggingface.co/settings/tokens"),
         ("kernel 6.18.33.2-microsoft-standard-WSL2", "kernel 6.18.33.2-microsoft-standard-WSL2"),
         ("https://git@github.com/a/b git@github.com:a/b", "https://git@github.com/a/b git@github.com:a/b"),
         ("MIG-GPU-0c5f1d2e-aaaa-bbbb-cccc-0123456789ab/1/0", "MIG-uuid-1/1/0"),
@@ -234,3 +248,33 @@ def test_redacted_log_of_a_fixture_gives_the_same_diagnosis(case: object) -> Non
 )  # fmt: skip
 def test_line_is_redacted_to_the_letter(line: str, expected: str) -> None:
     assert Redactor().text(line) == expected
+
+
+def test_options_of_a_command_tell_names_of_models() -> None:
+    words = ["vllm", "serve", "acme/apex-llm", "--served-model-name", "payroll", "fraud", "--port", "1", "--lora-modules"]
+    words += ["tax=acme/tax-lora", "hr=/mnt/a/hr", "--tokenizer", "Qwen/Qwen3-8B", "--model", "secret-13b"]
+    assert Redactor().words(words) == [
+        *("vllm", "serve", "org-1/model-1", "--served-model-name", "model-2", "model-3", "--port", "1", "--lora-modules"),
+        *("model-4=org-1/model-5", "hr=/model-path-1", "--tokenizer", "Qwen/Qwen3-8B", "--model", "model-6"),
+    ]
+
+
+def test_facts_and_changes_that_name_models_are_hidden() -> None:
+    told = report(
+        facts={"model.name": Fact("acme-corp/secret-7b", "argv"), "model.tokenizer": Fact("Qwen/Qwen3-8B", "argv")},
+        command=("vllm", "serve", "acme-corp/secret-7b"),
+        trials=(Trial("a", Change({"--served-model-name": "payroll"}, {}, {}), "vllm serve acme-corp/secret-7b", "confirmed", 3.0),),
+    )
+    done = redact(told)
+    assert done.facts["model.name"].value == "org-1/model-1"
+    assert done.facts["model.tokenizer"].value == "Qwen/Qwen3-8B"
+    assert done.command == ("vllm", "serve", "org-1/model-1")
+    assert done.trials[0].command == "vllm serve org-1/model-1"
+    assert "payroll" not in repr(done)
+
+
+def test_half_a_character_is_survived() -> None:
+    redactor = Redactor()
+    redactor.learn(["HOSTNAME=gpu-node-7 \ud800"])
+    assert redactor.text("on gpu-node-7 \ud800 model=/mnt/x/\udfff/y") == "on host-1 ? model=/model-path-1"
+    assert redactor.words(["vllm", "serve", "/mnt/\ud800/x"])[2] == "/model-path-2"

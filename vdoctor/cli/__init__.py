@@ -13,8 +13,8 @@ from vdoctor import __version__
 from vdoctor.cli import completing, logs, plans, servers
 from vdoctor.cli.pages import PageGroup
 from vdoctor.cli.rules import rules_group
+from vdoctor.cli.shared import lang_of
 from vdoctor.errors import UserError
-from vdoctor.intake.clean import clean
 
 _STATUS_USAGE, _STATUS_FAULT, _STATUS_INTERRUPTED = 2, 3, 130
 
@@ -71,6 +71,31 @@ def _open_streams() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
 
 
+def _language(argv: list[str] | None) -> str:
+    """The language for errors: what --lang says, also in a command line that could not be read, else the locale."""
+    words = list(argv if argv is not None else sys.argv[1:])
+    ours = words[: words.index("--")] if "--" in words else words
+    for at, one in enumerate(ours):
+        value = one.partition("=")[2] if one.startswith("--lang=") else ours[at + 1 : at + 2] if one == "--lang" else ""
+        if value in ("zh", ["zh"]) or value in ("en", ["en"]):
+            return value if isinstance(value, str) else value[0]
+    return lang_of(None)
+
+
+def _tell_usage(error: click.ClickException, lang: str) -> None:
+    """Wrong usage: what click says, in Chinese where that is asked for."""
+    if lang != "zh" or isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show(sys.stderr)
+        return
+    from vdoctor.report.error_words import translated
+
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        print(context.get_usage().replace("Usage: ", "用法：", 1), file=sys.stderr)
+        print(f"详见：{context.command_path} --help\n", file=sys.stderr)
+    print(f"错误：{translated(error.format_message(), lang)}", file=sys.stderr)
+
+
 def _run(argv: list[str] | None) -> int:
     _open_streams()
     watching = (argv if argv is not None else sys.argv[1:])[:1] == ["watch"]
@@ -78,14 +103,14 @@ def _run(argv: list[str] | None) -> int:
         status = main_group.main(argv, prog_name="vdoctor", standalone_mode=False)
         return int(status or 0)
     except click.ClickException as error:
-        error.show(sys.stderr)
+        _tell_usage(error, _language(argv))
         return 125 if watching else _STATUS_USAGE
     except click.Abort:
         return _STATUS_INTERRUPTED
     except UserError as error:
-        print(f"vdoctor: {clean(error.what)}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
+        from vdoctor.commands.streams import error_text
+
+        print(error_text(error, _language(argv)), file=sys.stderr)
         return 125 if watching else _STATUS_USAGE
     except KeyboardInterrupt:
         return _STATUS_INTERRUPTED
@@ -97,6 +122,8 @@ def _run(argv: list[str] | None) -> int:
     except Exception as error:
         if os.environ.get("VDOCTOR_DEBUG"):
             raise
-        print(f"vdoctor: a fault in vdoctor itself: {type(error).__name__}: {error}", file=sys.stderr)
+        from vdoctor.commands.streams import tell
+
+        tell(f"vdoctor: a fault in vdoctor itself: {type(error).__name__}: {error}\n")
         print("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log", file=sys.stderr)
         return 125 if watching else _STATUS_FAULT

@@ -53,7 +53,7 @@ def models(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> l
     """Names of well-known models; where none fits, files: a model may be a folder."""
     from click.shell_completion import CompletionItem
 
-    from vdoctor.commands.estimate import known_models
+    from vdoctor.commands.subjects import known_models
 
     names = sorted(name for name in known_models() if name.startswith(incomplete)) if incomplete else []
     return [CompletionItem(name) for name in names] or files(ctx, parameter, incomplete)

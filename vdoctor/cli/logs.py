@@ -55,7 +55,7 @@ def analyze(paths: tuple[str, ...], lang: str | None, jsonl: bool, **options: An
 def bundle(session: Path, lang: str | None, **options: Any) -> int:
     """Pack a recorded session for somebody else, everything private hidden.
 
-    SESSION is a folder that `watch` recorded. Secrets, users, hosts, addresses and model folders get names such as
+    SESSION is a folder that `watch` recorded. Secrets, users, hosts, addresses and private models get names such as
     host-1; prompts are dropped. `vdoctor analyze FILE` reads the archive back to the same report.
     """
     from vdoctor.commands.bundle import bundle as run

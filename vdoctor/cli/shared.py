@@ -59,7 +59,7 @@ def common(function: F) -> F:
                 "--redact/--no-redact",
                 "redact",
                 default=None,
-                help="Hide what is private: secrets, users, hosts, addresses, model folders, prompts [default: in"
+                help="Hide what is private: secrets, users, hosts, addresses, private models, prompts [default: in"
                 " markdown and html, and in all that is written to a file].",
             ),
             click.option("-v", "--verbose", is_flag=True, help="All evidence, references and undecided rules."),

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from vdoctor.commands.examine import emit, emitter, read_gpu_log, render, terminal_width, use_color, verdict_status
 from vdoctor.commands.many import Outcome, examine, examine_all, logs
 from vdoctor.commands.privacy import redaction_table, redactor_for, tell_redaction
+from vdoctor.commands.progress import progress
+from vdoctor.commands.streams import error_text, tell
 from vdoctor.errors import UserError
-from vdoctor.intake.clean import clean
 from vdoctor.intake.inputs import Input
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Report
+from vdoctor.report.error_words import translated
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.sieve.around import Near
 from vdoctor.store import load_rules
 
 #: So many logs take long enough to show how far they are.
@@ -46,22 +49,24 @@ def analyze(
     else:
         outcomes = iter([_with_gpus(found, gpu_log, base)])
     reports: list[Report] = []
+    piped: dict[str, Mapping[int, Near]] = {}
     status = 0
     redactor = None if check_redaction else redactor_for(form, output, redact)
     colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
 
     def rendered(some: list[Report]) -> str:
         width = terminal_width(1)
-        return render(some, form, lang, color=colored, verbose=verbose, width=width, redactor=redactor)
+        return render(some, form, lang, color=colored, verbose=verbose, width=width, redactor=redactor, piped=piped)
 
     write = emitter(output) if form == "jsonl" and not check_redaction else None
     for outcome in outcomes:
-        status = max(status, _tell(outcome))
+        status = max(status, _tell(outcome, lang))
         if outcome.report is None:
             continue
         status = max(status, verdict_status(outcome.report))
         if write is None:
             reports.append(outcome.report)
+            piped[outcome.name] = outcome.around
         else:
             write(rendered([outcome.report]))
     if reports:
@@ -79,34 +84,23 @@ def _with_gpus(found: Sequence[Input | UserError], gpu_log: Path, base: RuleBase
     return examine(found[0], base, option_tables.load(), alone=True, rows=read_gpu_log(gpu_log))
 
 
-def _tell(outcome: Outcome) -> int:
+def _tell(outcome: Outcome, lang: str) -> int:
     """Say why there is no report, or what to know of it; the exit status that follows."""
     for notice in outcome.notices:
-        print(f"vdoctor: {clean(notice)}", file=sys.stderr)
+        tell(f"vdoctor: {translated(notice, lang)}" + "\n")
     if outcome.error is not None:
-        hint = f"\n  {outcome.error.hint}" if outcome.error.hint else ""
-        print(f"vdoctor: {clean(outcome.error.what)}{hint}", file=sys.stderr)
+        tell(error_text(outcome.error, lang) + "\n")
         return 2
     if outcome.fault is not None:
-        print(f"vdoctor: {clean(outcome.name)}: a fault in vdoctor itself: {clean(outcome.fault)}", file=sys.stderr)
-        print("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log", file=sys.stderr)
+        tell(f"vdoctor: {outcome.name}: a fault in vdoctor itself: {outcome.fault}" + "\n")
+        tell("  run again with VDOCTOR_DEBUG=1 for the traceback, and report it with the log\n")
         return 3
     return 0
 
 
 def _with_progress(found: Sequence[Input | UserError], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
     """Many logs on a terminal: a bar on standard error."""
-    if len(found) < _SHOW_PROGRESS or not sys.stderr.isatty():
-        yield from outcomes
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True, highlight=False, markup=False)
-    with Progress(
-        BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=console, transient=True
-    ) as progress:
-        task = progress.add_task("", total=len(found))
+    with progress(len(found), _SHOW_PROGRESS) as advance:
         for outcome in outcomes:
             yield outcome
-            progress.advance(task)
+            advance(1)

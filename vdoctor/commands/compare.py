@@ -18,7 +18,7 @@ from vdoctor.intake.files import inputs
 from vdoctor.launch import options as option_tables
 from vdoctor.live.session import Session, is_session
 from vdoctor.model import Report, Sample
-from vdoctor.report.comparison import Row, lines, to_dict
+from vdoctor.report.comparison import Comparison, Row, lines, to_dict
 from vdoctor.report.comparison import compare as compared
 from vdoctor.store import load_rules
 
@@ -39,8 +39,6 @@ def compare(
     redact: bool | None = None,
 ) -> int:
     """Print what is different; 0 nothing got slower or bigger, 1 something did."""
-    if form not in ("text", "json"):
-        raise UserError(f"--format {form}: compare prints text or json", "leave --format out")
     check_output(output)
     first, second = (_examined(path, rules) for path in (before, after))
     redactor = redactor_for(form, output, redact)
@@ -51,23 +49,32 @@ def compare(
     found = compared(first, second, _page_cache(before, after))
     if form == "json":
         text = json.dumps(to_dict(found, first, second), indent=1, ensure_ascii=False) + "\n"
+    elif form in ("markdown", "html"):
+        from vdoctor.report import comparison_pages
+
+        make = comparison_pages.html if form == "html" else comparison_pages.markdown
+        text = make(found, first, second, lang)
     else:
-        colored = use_color(color, sys.stdout.isatty()) and output in (None, "-")
-        console = Console(
-            file=None,
-            width=terminal_width(1),
-            force_terminal=colored,
-            no_color=not colored,
-            highlight=False,
-            record=True,
-        )
-        with console.capture() as capture:
-            for style, line in lines(found, first, second, lang):
-                console.print(Text(clean(line), style=_STYLES[style]), soft_wrap=True)
-        text = capture.get()
+        text = _text(found, first, second, lang, color=color and output in (None, "-"))
     emit(text, output)
     tell_redaction(redactor, lang)
     return 1 if found.slower is not None or found.bigger is not None else 0
+
+
+def _text(found: Comparison, before: Report, after: Report, lang: str, *, color: bool) -> str:
+    colored = use_color(color, sys.stdout.isatty())
+    console = Console(
+        file=None,
+        width=terminal_width(1),
+        force_terminal=colored,
+        no_color=not colored,
+        highlight=False,
+        record=True,
+    )
+    with console.capture() as capture:
+        for style, line in lines(found, before, after, lang):
+            console.print(Text(clean(line), style=_STYLES[style]), soft_wrap=True)
+    return capture.get()
 
 
 def _examined(path: str, rules: Sequence[Path]) -> Report:

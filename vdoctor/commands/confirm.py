@@ -15,6 +15,7 @@ from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
 from vdoctor.commands.manifest import edit_manifest
 from vdoctor.commands.privacy import redactor_for, tell_redaction
+from vdoctor.commands.streams import draw, show
 from vdoctor.commands.verdicts import concluded
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
@@ -26,6 +27,7 @@ from vdoctor.launch.container import dropped
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.values import address, value
 from vdoctor.live.child import CannotStart
+from vdoctor.live.packed import is_packed
 from vdoctor.live.session import Recorder, Session, is_session
 from vdoctor.live.watcher import Watcher
 from vdoctor.model import Change, Launch, Report, Trial
@@ -44,6 +46,7 @@ from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
 
 _INTERVAL = 0.5
+_MAX_CONFIG = 4 << 20
 
 
 def confirm(
@@ -66,6 +69,11 @@ def confirm(
         return edit_manifest(session, manifest, wish.only, output, lang, load_rules(rules))
     if not is_session(session):
         raise UserError(f"{session}: is no session", "vdoctor watch -- COMMAND records one")
+    if is_packed(session) and not wish.dry_run:
+        raise UserError(
+            f"{session}: is a packed session: what its command needs is hidden in it",
+            "confirm the folder that vdoctor watch recorded",
+        )
     check_output(output)
     report, proven = confirm_session(session, wish, lang=lang, rules=load_rules(rules))
     if report is not None:
@@ -111,7 +119,7 @@ def confirm_after(folder: Path, report: Report, wish: Confirming, *, lang: str, 
         return
     found, _ = confirm_session(folder, wish, lang=lang, rules=rules)
     if found is not None and found.trials:
-        tell("\n" + render([found], "text", lang, color=color, verbose=False, width=terminal_width(2)))
+        draw("\n" + render([found], "text", lang, color=color, verbose=False, width=terminal_width(2)))
 
 
 def _search(
@@ -167,7 +175,7 @@ def _plan(
     """Print the commands that would be tried if each failed like the first; nothing is started. False for none."""
     search = Search(launch, first, options, version, allowed=lambda step: step.safety != "manual", only=wish.only)
     moves = search.moves()
-    print(word("plan", lang).format(trials=wish.max_trials))
+    show(word("plan", lang).format(trials=wish.max_trials))
     for number in range(wish.max_trials):
         try:
             sent = Outcome("same failure", first.findings, first.facts, first.came)
@@ -175,8 +183,8 @@ def _plan(
         except StopIteration:
             return number > 0
         asks = any(step.safety != "safe" for step in candidate.steps) and wish.mode != "auto"
-        print(f"  # {candidate.fix.id}" + (f" ({word('plan_asks', lang)})" if asks else ""))
-        print(f"  {print_text(candidate.launch)}")
+        show(f"  # {candidate.fix.id}" + (f" ({word('plan_asks', lang)})" if asks else ""))
+        show(f"  {print_text(candidate.launch)}")
     return True
 
 
@@ -268,11 +276,11 @@ class _Quiet(Watcher):
             return super().run(*arguments)
         finally:
             if self._terminal:
-                tell("\r\x1b[2K")
+                draw("\r\x1b[2K")
 
     def on_tick(self, t: float) -> None:
         """Redraw the line a few times a second."""
         if self._terminal and time.monotonic() - self._drawn > 0.25:
             self._drawn = time.monotonic()
             step = self.examination.timeline.furthest
-            tell(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")
+            draw(f"\r\x1b[2K{status_line(step, t, self.last_sample, self.last_bar, terminal_width(2))}")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +14,15 @@ from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.gpu_log import Row, read_rows, with_steady
+from vdoctor.intake.inputs import small_file
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
+from vdoctor.relaunch.book import Book
 from vdoctor.report.json import to_dict
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.sieve.around import Near
 from vdoctor.sieve.examine import examine_input
 
 #: Five rows a second of eight GPUs for two hours are 30 MiB.
@@ -43,18 +47,17 @@ if TYPE_CHECKING:
 def read_gpu_log(path: Path) -> list[Row]:
     """The rows of a recording of nvidia-smi. Raises UserError: what, where, what next."""
     try:
-        if path.stat().st_size > _MOST_GPU_LOG:
-            raise UserError(f"{path}: is larger than {_MOST_GPU_LOG >> 20} MiB", "cut out the time of the start")
-        text = path.read_text(encoding="utf-8-sig", errors="replace")
-    except OSError as error:
+        text = small_file(path, _MOST_GPU_LOG, pipe=True).decode("utf-8-sig", "replace")
+    except UserError as error:
+        large = "larger" in error.what
         raise UserError(
-            f"{path}: cannot be read: {error.strerror}", "--gpu-log takes a recording of nvidia-smi"
+            error.what, "cut out the time of the start" if large else "--gpu-log takes a recording of nvidia-smi"
         ) from None
     return with_steady(read_rows(str(path), text.splitlines()))
 
 
 def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Report:
-    """The report on a recorded session: the same as `watch` gave."""
+    """The report on a recorded session: the same as `watch` gave, with the trials that `confirm` made since."""
     session = Session(folder)
     words = [*(f"{k}={v}" for k, v in session.env.items()), *session.command]
     launch = parse(words) if words else None
@@ -62,7 +65,9 @@ def examine_session(folder: Path, rules: RuleBase, options: OptionTable) -> Repo
     seconds = float(stall_after.value) if stall_after and isinstance(stall_after.value, int | float) else None
     examination = Examination(rules, options, launch, session.facts, seconds)
     examination.feed(session.observations())
-    return examination.report(Source("session", str(folder), session.lines, session.bytes))
+    report = examination.report(Source("session", str(folder), session.lines, session.bytes))
+    trials = Book(session.folder).trials
+    return replace(report, trials=trials) if trials else report
 
 
 def verdict_status(report: Report) -> int:
@@ -79,16 +84,18 @@ def render(
     verbose: bool,
     width: int = 100,
     redactor: Redactor | None = None,
+    piped: Mapping[str, Mapping[int, Near]] | None = None,
 ) -> str:
     """The reports as one text: JSON object or list, Markdown, HTML, or text with a heading for each of several.
 
-    With a redactor, everything private in them gets a name such as `host-1`.
+    With a redactor, everything private in them gets a name such as `host-1`. `piped`: the lines around the evidence of
+    logs that cannot be read again, by their names.
     """
     if form == "html":
         from vdoctor.commands.recordings import recordings
         from vdoctor.report.html import render as render_html
 
-        reports, told = recordings(reports, redactor)
+        reports, told = recordings(reports, redactor, piped)
         return render_html(reports, told, lang=lang)
     if redactor is not None:
         from vdoctor.report.redact import redact

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from vdoctor.commands.rules import plain
+from vdoctor.commands.streams import show
 from vdoctor.errors import UserError
 from vdoctor.report.json import pick
 from vdoctor.report.text import describe
@@ -29,7 +30,7 @@ def explain(name: str, *, lang: str | None, rules: Sequence[Path]) -> int:
             hint = f"{CAUSES[name]}; no rule for it yet"
         raise UserError(f"{name}: no such rule or finding id", hint)
     languages = (lang,) if lang else LANGUAGES
-    print("\n\n".join(_page(one, language) for one in found for language in languages))
+    show("\n\n".join(_page(one, language) for one in found for language in languages))
     return 0
 
 

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from vdoctor.commands.streams import draw, show, tell
 from vdoctor.errors import UserError
 from vdoctor.fleet.run import Fleet, analyse
-from vdoctor.intake.clean import clean
 from vdoctor.launch import options as option_tables
+from vdoctor.report.error_words import translated
 from vdoctor.report.words import word
 from vdoctor.store import load_rules
 
@@ -37,7 +38,7 @@ def fleet(
 
     def progress(done: int, total: int) -> None:
         if shown:
-            print(f"\r{done}/{total}", end="" if done < total else "\n", file=sys.stderr, flush=True)
+            draw(f"\r{done}/{total}" + ("" if done < total else "\n"))
 
     parts = analyse(paths, output, load_rules(rules), option_tables.load(), form=form, fleet=how, progress=progress)
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("status", "verdict", "cause", "version", "host")}
@@ -46,7 +47,7 @@ def fleet(
             if row[name] is not None:
                 counter[row[name]] += 1
         if row["message"]:
-            print(f"vdoctor: {clean(row['message'])}", file=sys.stderr)
+            tell(f"vdoctor: {translated(row['message'], lang)}\n")
     _print(counts, lang)
     if counts["status"]["fault"]:
         return 3
@@ -65,8 +66,8 @@ def _storage(text: str | None) -> dict[str, object] | None:
 
 def _print(counts: dict[str, Counter[str]], lang: str) -> None:
     verdicts = ", ".join(f"{n} {word(name, lang).partition(':')[0]}" for name, n in counts["verdict"].most_common())
-    print(f"{sum(counts['status'].values())} {word('logs', lang)}: {verdicts}")
+    show(f"{sum(counts['status'].values())} {word('logs', lang)}: {verdicts}")
     for title, name in _TABLES:
-        print(f"  {word(title, lang)}")
+        show(f"  {word(title, lang)}")
         for value, count in sorted(counts[name].items(), key=lambda entry: (-entry[1], entry[0]))[:_MOST]:
-            print(f"    {count:>6}  {clean(value)}")
+            show(f"    {count:>6}  {value}")

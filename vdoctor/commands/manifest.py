@@ -10,6 +10,7 @@ from vdoctor.commands.examine import emit, examine_input, examine_session, tell
 from vdoctor.errors import UserError
 from vdoctor.intake.clean import clean
 from vdoctor.intake.files import inputs
+from vdoctor.intake.inputs import small_text
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.manifest import edit
 from vdoctor.live.session import is_session
@@ -19,17 +20,17 @@ from vdoctor.report.text import describe
 from vdoctor.report.words import word
 from vdoctor.rulebase.schema import RuleBase
 
+_MOST = 4 << 20
+
 
 def edit_manifest(
     source: Path, manifest: Path, only: Sequence[str], output: str | None, lang: str, rules: RuleBase
 ) -> int:
     """Print the edit of `manifest` for the first fix of what `source` (a session or a log) shows; 0, or 1 for none."""
     try:
-        text = manifest.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(
-            f"{manifest}: cannot be read: {error}", "give --manifest a compose or Kubernetes file"
-        ) from None
+        text = small_text(manifest, _MOST)
+    except UserError as error:
+        raise UserError(error.what, "give --manifest a compose or Kubernetes file") from None
     report = _examined(source, rules)
     version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
     fix = _fix(report, only)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,10 @@ from vdoctor.intake.inputs import Input
 from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import is_session
 from vdoctor.model import Report
+from vdoctor.report.curves import wanted_lines
+from vdoctor.rulebase.match import Matcher
 from vdoctor.rulebase.schema import RuleBase
+from vdoctor.sieve.around import AroundHits, Near
 from vdoctor.sieve.examine import examine_input
 
 if TYPE_CHECKING:
@@ -40,13 +43,17 @@ _base: tuple[RuleBase, OptionTable] | None = None
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one log: a report, or why there is none. `fault` names an error of vdoctor itself."""
+    """What became of one log: a report, or why there is none. `fault` names an error of vdoctor itself.
+
+    `around` holds the lines around the evidence of a log that cannot be read a second time.
+    """
 
     name: str
     report: Report | None = None
     error: UserError | None = None
     fault: str | None = None
     notices: tuple[str, ...] = ()
+    around: Mapping[int, Near] = field(default_factory=dict)
 
 
 def logs(paths: Sequence[str]) -> list[Input | UserError]:
@@ -82,8 +89,16 @@ def examine(
     one: Input, base: RuleBase, options: OptionTable, *, alone: bool = False, rows: Sequence[Row] = ()
 ) -> Outcome:
     """One log, with the rows of nvidia-smi beside it. A fault of vdoctor is raised when the log is `alone`, else noted."""
+    kept: list[AroundHits] = []
+
+    def near(matcher: Matcher) -> AroundHits:
+        kept.append(AroundHits(matcher))
+        return kept[0]
+
     try:
-        return Outcome(one.name, _report(one, base, options, rows), notices=tuple(one.notices))
+        report = _report(one, base, options, rows, near if _is_piped(one) else None)
+        around = kept[0].near(wanted_lines(report)) if kept else {}
+        return Outcome(one.name, report, notices=tuple(one.notices), around=around)
     except UserError as error:
         return Outcome(one.name, error=error, notices=tuple(one.notices))
     except Exception as error:
@@ -92,14 +107,25 @@ def examine(
         return Outcome(one.name, fault=f"{type(error).__name__}: {error}")
 
 
-def _report(one: Input, base: RuleBase, options: OptionTable, rows: Sequence[Row]) -> Report:
+def _is_piped(one: Input) -> bool:
+    """Standard input, or a pipe with a name: it can be read once."""
+    return one.path is None or not one.path.exists() or one.path.is_fifo()
+
+
+def _report(
+    one: Input,
+    base: RuleBase,
+    options: OptionTable,
+    rows: Sequence[Row],
+    near: Callable[[Matcher], AroundHits] | None = None,
+) -> Report:
     """A folder of logs may hold recorded sessions: these have times and samples beside the log."""
     folder = one.path.parent if one.path is not None and one.path.name == "log.txt" else one.path
     if folder is not None and is_session(folder):
         if rows:
             raise UserError(f"{one.name}: --gpu-log goes with a plain log; a session holds its own samples")
         return examine_session(folder, base, options)
-    return examine_input(one, base, options, rows)
+    return examine_input(one, base, options, rows, near)
 
 
 # ---------------------------------------------------------------------- over the cores

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,15 +12,24 @@ from vdoctor.intake.files import Input, inputs
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.live.session import Session, is_session
 from vdoctor.model import Line, Report, Sample
-from vdoctor.report.curves import Curves, Recording, around, wanted_lines
+from vdoctor.report.curves import Curves, Recording, wanted_lines
+from vdoctor.sieve.around import Near, around
 
 if TYPE_CHECKING:
     from vdoctor.report.redact import Redactor
 
 
-def recordings(reports: list[Report], redactor: Redactor | None) -> tuple[list[Report], list[Recording]]:
-    """The recording of each report, and both redacted where that is asked for."""
-    told = [recording_of(report) for report in reports]
+def recordings(
+    reports: list[Report], redactor: Redactor | None, piped: Mapping[str, Mapping[int, Near]] | None = None
+) -> tuple[list[Report], list[Recording]]:
+    """The recording of each report, and both redacted where that is asked for.
+
+    `piped`: the lines around the evidence of logs that cannot be read again, by their names.
+    """
+    told = [
+        Recording(around=piped[report.source.name]) if piped and piped.get(report.source.name) else recording_of(report)
+        for report in reports
+    ]
     if redactor is None:
         return reports, told
     from vdoctor.report.redact import redact

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from vdoctor.commands.streams import show, tell
 from vdoctor.diagnose import Examination
 from vdoctor.errors import RuleError, UserError
+from vdoctor.intake.inputs import small_file, small_text
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Event, phase_of
@@ -22,7 +23,9 @@ from vdoctor.rulebase.draft import draft
 from vdoctor.rulebase.loader import load
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.rulebase.template import fill
-from vdoctor.store import load_rules, rule_files, shipped_rules
+from vdoctor.store import MAX_RULE, load_rules, rule_files, shipped_rules
+
+_MAX_LOG = 256 << 20
 
 
 def list_rules(folders: Sequence[Path], *, lang: str, form: str) -> int:
@@ -39,12 +42,12 @@ def list_rules(folders: Sequence[Path], *, lang: str, form: str) -> int:
         for r in base.rules
     ]
     if form == "json":
-        print(json.dumps(rows, indent=1, ensure_ascii=False))
+        show(json.dumps(rows, indent=1, ensure_ascii=False))
         return 0
     width = max((len(row["rule"]) for row in rows), default=0)
     for row in rows:
-        print(f"{row['rule']:<{width}}  {row['severity']:<8}  {row['title']}")
-    print(f"{len(rows)} rules", file=sys.stderr)
+        show(f"{row['rule']:<{width}}  {row['severity']:<8}  {row['title']}")
+    tell(f"{len(rows)} rules" + "\n")
     return 0
 
 
@@ -63,15 +66,15 @@ def lint(paths: Sequence[Path]) -> int:
     try:
         base = load(files.items())
     except RuleError as error:
-        print(error.what, file=sys.stderr)
-        print(f"{_count(error.what)} in the form; examples are proven when these are mended", file=sys.stderr)
+        tell(error.what + "\n")
+        tell(f"{_count(error.what)} in the form; examples are proven when these are mended" + "\n")
         return 2
     chosen = frozenset(rule.id for rule in base.rules if rule.place in only) if paths else None
     faults = prove(base, option_tables.load(), chosen)
     for fault in faults:
-        print(fault, file=sys.stderr)
+        tell(fault + "\n")
     checked = len(chosen) if chosen is not None else len(base.rules)
-    print(f"{checked} rules checked, {len(faults)} faults", file=sys.stderr)
+    tell(f"{checked} rules checked, {len(faults)} faults" + "\n")
     return 2 if faults else 0
 
 
@@ -98,8 +101,8 @@ def new(rule_id: str, *, from_log: str, cause: str | None, folder: Path) -> int:
         target.write_text(text, encoding="utf-8")
     except OSError as error:
         raise UserError(f"{target}: cannot be written: {error.strerror}", "give --dir another folder") from None
-    print(target)
-    print(f"  replace every TODO, check the example for secrets, then: vdoctor rules lint {target}", file=sys.stderr)
+    show(str(target))
+    tell(f"  replace every TODO, check the example for secrets, then: vdoctor rules lint {target}" + "\n")
     return 0
 
 
@@ -107,10 +110,7 @@ def _event_at(path: Path, number: int) -> tuple[Event, str | None]:
     """The event of a line, and the phase in which it came."""
     examination = Examination(RuleBase(()), option_tables.load())
     splitter = LineSplitter()
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    data = small_file(path, _MAX_LOG)
     for line in [*splitter.feed(data), *splitter.close()]:
         for event in examination.feed([line]):
             if event.line == number and event.text.strip():
@@ -127,10 +127,10 @@ def test(paths: Sequence[Path]) -> int:
     for rule in base.rules:
         faults = example_faults(rule, options)
         wrong += len(faults)
-        print(f"{'FAIL' if faults else 'ok':<5}{rule.id}  {len(rule.examples)} examples")
+        show(f"{'FAIL' if faults else 'ok':<5}{rule.id}  {len(rule.examples)} examples")
         for fault in faults:
-            print("     " + fault)
-    print(f"{len(base.rules)} rules, {wrong} faults", file=sys.stderr)
+            show("     " + fault)
+    tell(f"{len(base.rules)} rules, {wrong} faults" + "\n")
     return 2 if wrong else 0
 
 
@@ -142,9 +142,9 @@ def _named(path: Path) -> list[tuple[str, str]]:
             raise UserError(f"{path}: no rules in this folder", "give a folder with FAMILY/NAME.toml files")
         return found
     try:
-        return [(str(path), path.read_text(encoding="utf-8"))]
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read: {error}", "give a rule file or a folder of them") from None
+        return [(str(path), small_text(path, MAX_RULE))]
+    except UserError as error:
+        raise UserError(error.what, "give a rule file or a folder of them") from None
 
 
 def _count(text: str) -> str:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from vdoctor.commands.streams import tell, terminal_width
+from vdoctor.commands.streams import draw, terminal_width
 from vdoctor.diagnose import Examination
 from vdoctor.live.announce import Announcer
 from vdoctor.live.watcher import Watcher
@@ -93,7 +93,7 @@ class Screen(Watcher):
         if self.feed is not None:
             self.feed.say(text)
         else:
-            tell(text)
+            draw(text)
 
     # ------------------------------------------------------------------ hooks
 

@@ -37,8 +37,35 @@ def check_output(output: str | None) -> None:
         raise UserError(f"{output}: cannot be written: {error.strerror}", "give --output another path") from None
 
 
+def error_text(error: UserError, lang: str) -> str:
+    """The message for a user error, for standard error: what, where, what next."""
+    from vdoctor.report.error_words import translated
+
+    hint = f"\n  {translated(error.hint, lang)}" if error.hint else ""
+    return _clean(f"vdoctor: {translated(error.what, lang)}{hint}")
+
+
+def show(text: str) -> None:
+    """Print lines to standard output, without what a log or a file would do to the terminal."""
+    print(_clean(text))
+
+
 def tell(text: str) -> None:
-    """Write to standard error; a reader that went away ends the telling, not the run."""
+    """Write lines to standard error, without what a log or a file would do to the terminal."""
+    draw(_clean(text))
+
+
+def _clean(text: str) -> str:
+    from vdoctor.intake.clean import clean
+
+    return "\n".join(clean(line) for line in text.split("\n"))
+
+
+def draw(text: str) -> None:
+    """Write to standard error as it is, colours and cursor moves of our own included.
+
+    A reader that went away ends the telling, not the run.
+    """
     try:
         sys.stderr.write(text)
         sys.stderr.flush()

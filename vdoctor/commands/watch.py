@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.privacy import redactor_for, tell_redaction
-from vdoctor.commands.streams import check_output, emit, tell, terminal_width, use_color
+from vdoctor.commands.streams import check_output, draw, emit, error_text, tell, terminal_width, use_color
 from vdoctor.errors import UserError
 from vdoctor.launch.command import parse
 from vdoctor.live.child import CannotStart
@@ -121,7 +121,7 @@ def _run(command: list[str], wish: Wish) -> int:
     try:
         supervisor.start(command, {**os.environ, **settings})
     except CannotStart as error:
-        print(f"vdoctor: {error}", file=sys.stderr)
+        tell(error_text(UserError(str(error)), wish.lang) + "\n")
         if recorder is not None:
             recorder.close(None, {"id": "", "kind": "crash", "note": str(error)})
         return error.status
@@ -243,7 +243,7 @@ def conclude(wish: Wish, screen: Screen, recorder: Recorder | None, end: Exit | 
             tell_redaction(redactor, wish.lang)
     elif not wish.quiet and (wish.form == "text" or (wish.form == "markdown" and wish.output is None)):
         if wish.form != "text" or not screen.has_told(report):
-            tell("\n" + _told(report, wish, screen.color))
+            draw("\n" + _told(report, wish, screen.color))
     if recorder is not None and not wish.quiet and wish.form != "json":
         tell(f"{word('session', wish.lang)}: {recorder.folder}\n")
     if recorder is not None and recorder.failed is not None and not screen.told_failure:

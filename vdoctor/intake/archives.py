@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import lzma
@@ -22,6 +23,8 @@ MAX_UNPACKED = 8 << 30
 #: deflate reaches 1032 to 1; a log of repeated lines about 100 to 1. Checked after the first 64 MiB.
 MAX_RATIO = 400
 _UNSUSPICIOUS = 64 << 20
+#: Members are read in pieces of 1 MiB; a header that is longer than this is none.
+_MOST_AT_ONCE = 4 << 20
 _TEXTS = (".log", ".txt", ".out", ".err", ".md", "")
 _BROKEN = (EOFError, OSError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile)
 
@@ -142,6 +145,38 @@ def _unzip(path: Path, info: zipfile.ZipInfo, notices: list[str]) -> Iterator[by
 # ---------------------------------------------------------------------- tar
 
 
+class _Careful:
+    """A file behind an archive of which nobody reads far too much at once: a header may claim any length."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def read(self, size: int = -1) -> bytes:
+        """As a file. Raises ReadError."""
+        if not 0 <= size <= _MOST_AT_ONCE:
+            raise tarfile.ReadError(f"a part of {size} bytes")
+        return self._file.read(size)
+
+    def seek(self, place: int, whence: int = 0) -> int:
+        """As a file."""
+        return self._file.seek(place, whence)
+
+    def tell(self) -> int:
+        """As a file."""
+        return self._file.tell()
+
+
+@contextlib.contextmanager
+def open_tar(path: Path) -> Iterator[tarfile.TarFile]:
+    """A .tar or .tar.gz, to be read. Raises TarError, OSError, EOFError or zlib.error where it is damaged."""
+    with path.open("rb") as raw:
+        packed_once = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        file = gzip.GzipFile(fileobj=raw) if packed_once else raw
+        with tarfile.open(fileobj=_Careful(file), mode="r:") as archive:  # type: ignore[arg-type,call-overload]
+            yield archive
+
+
 def _is_tar(path: Path) -> bool:
     try:
         with gzip.open(path) as file:
@@ -151,27 +186,28 @@ def _is_tar(path: Path) -> bool:
 
 
 #: The archive that was read last. Its members come in order: to open it again for each would unpack it as often.
-_last: list[tuple[Path, tarfile.TarFile]] = []
+_last: list[tuple[Path, tarfile.TarFile, contextlib.ExitStack]] = []
 
 
 def _opened(path: Path) -> tarfile.TarFile:
     if not _last or _last[0][0] != path:
         close()
-        _last.append((path, tarfile.open(path)))  # noqa: SIM115
+        stack = contextlib.ExitStack()
+        _last.append((path, stack.enter_context(open_tar(path)), stack))
     return _last[0][1]
 
 
 def close() -> None:
     """Close the archive that was read last."""
     while _last:
-        _last.pop()[1].close()
+        _last.pop()[2].close()
 
 
 def _tar_members(path: Path) -> list[Input]:
     names: dict[str, None] = {}
     total = 0
     try:
-        with tarfile.open(path) as archive:
+        with open_tar(path) as archive:
             for member in archive:
                 total += member.size
                 # The next header stands behind the whole member.

@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from vdoctor.errors import UserError
+
 CHUNK = 1 << 20
 MAX_FILES = 10_000
+#: A line of a file of JSON lines: a sample of a machine with thousands of processes stays far below.
+_MAX_LINE = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +35,42 @@ def read(file: BinaryIO) -> Iterator[bytes]:
     take = getattr(file, "read1", file.read)
     while chunk := take(CHUNK):
         yield chunk
+
+
+def small_file(path: Path, most: int, *, pipe: bool = False) -> bytes:
+    """The bytes of a file that cannot be large: rules, settings, recordings of a start.
+
+    Raises UserError for what is no plain file (or pipe, where one may be: a device has no end, and a pipe that nobody
+    writes to neither), for more than `most` bytes, and for what cannot be read.
+    """
+    try:
+        if not path.is_file() and not (pipe and path.is_fifo()) and path.exists():
+            raise UserError(f"{path}: is no plain file", "give a file")
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(data) > most:
+        raise UserError(f"{path}: is larger than {most >> 20} MiB", "give a smaller file")
+    return data
+
+
+def small_text(path: Path, most: int) -> str:
+    """The same as text. Raises UserError when it is none, too."""
+    try:
+        return small_file(path, most).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: cannot be read: {error}") from None
+
+
+def text_lines(path: Path) -> Iterator[str]:
+    """The lines of a file that a machine wrote, none when there is no plain file; endless lines are left out."""
+    if not path.is_file():
+        return
+    with path.open(encoding="utf-8", errors="replace") as file:
+        while line := file.readline(_MAX_LINE):
+            if len(line) == _MAX_LINE and not line.endswith("\n"):
+                while (rest := file.readline(_MAX_LINE)) and not rest.endswith("\n"):
+                    pass
+                continue
+            yield line

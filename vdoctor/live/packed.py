@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import re
 import tarfile
 import zlib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from vdoctor.errors import UserError
-from vdoctor.intake.archives import MAX_RATIO, MAX_UNPACKED
+from vdoctor.intake.archives import MAX_RATIO, MAX_UNPACKED, open_tar
 
 #: The first member of every bundle: a look at the head of the file tells one from other archives.
 MARKER = "bundle.json"
-FILES = ("case.json", "log.txt", "report.json", "samples.jsonl", "session.json")
-_CHUNK = 1 << 20
+#: The files of a session, and those of the recordings of its trials.
+_MEMBER = re.compile(
+    r"session/((?:case\.json|log\.txt|report\.json|samples\.jsonl|session\.json|trials\.jsonl)"
+    r"|trials/[0-9]{3,6}/(?:case\.json|log\.txt|samples\.jsonl|session\.json))"
+)
+#: A member takes at least two blocks of an archive, and more of a disk.
+_CHUNK, _BLOCK = 1 << 20, 4096
 
 
 def is_packed(path: Path) -> bool:
@@ -38,20 +44,27 @@ def unpack(path: Path, folder: Path) -> None:
     """
     room = max(64 << 20, min(MAX_UNPACKED, MAX_RATIO * path.stat().st_size))
     try:
-        with tarfile.open(path, "r:gz") as archive:
+        with open_tar(path) as archive:
             for member in archive:
-                place = PurePosixPath(member.name)
-                if not member.isfile() or place.parent != PurePosixPath("session") or place.name not in FILES:
-                    continue
-                source = archive.extractfile(member)
-                with (folder / place.name).open("wb") as target:
-                    while source is not None and (chunk := source.read(_CHUNK)):
-                        room -= len(chunk)
-                        if room < 0:
-                            raise UserError(
-                                f"{path}: unpacks to far more than a session of its size",
-                                "unpack it yourself and give the folder",
-                            )
-                        target.write(chunk)
+                place = _place(member)
+                # To pass over a member is to unpack it, too.
+                room -= _BLOCK + (member.size if place is None else 0)
+                if place is not None and (source := archive.extractfile(member)) is not None:
+                    (folder / place).parent.mkdir(parents=True, exist_ok=True)
+                    with (folder / place).open("wb") as target:
+                        while room >= 0 and (chunk := source.read(_CHUNK)):
+                            room -= len(chunk)
+                            target.write(chunk)
+                if room < 0:
+                    raise UserError(
+                        f"{path}: unpacks to far more than a session of its size",
+                        "unpack it yourself and give the folder",
+                    )
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         raise UserError(f"{path}: is damaged: {error}") from None
+
+
+def _place(member: tarfile.TarInfo) -> str | None:
+    """Where a member belongs in the folder; None for what is no file of a session."""
+    found = _MEMBER.fullmatch(member.name)
+    return found[1] if found and member.isfile() else None

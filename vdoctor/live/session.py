@@ -17,12 +17,14 @@ from typing import Any, BinaryIO, TextIO
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
+from vdoctor.intake.inputs import small_file, text_lines
 from vdoctor.live.packed import is_packed, unpack
 from vdoctor.live.records import Reader, Writer, finite
 from vdoctor.live.skipping import MOST_LATE, Range, SkippingSplitter, late_lines, pieces
 from vdoctor.model import Exit, Fact, Observation, Sample
 
 SCHEMA = "vdoctor.session/1"
+_MAX_DESCRIPTION = 16 << 20
 
 
 class Recorder:
@@ -138,7 +140,7 @@ class Session:
             folder = Path(self._unpacked.name)
         self.folder = folder
         try:
-            data = json.loads((folder / "session.json").read_text(encoding="utf-8"))
+            data = json.loads(small_file(folder / "session.json", _MAX_DESCRIPTION))
             self.command = [str(word) for word in data["command"]]
             self.env = {str(k): str(v) for k, v in data.get("env", {}).items()}
             self.facts = {name: _fact(entry) for name, entry in data.get("facts", {}).items()}
@@ -189,19 +191,15 @@ class Session:
                 yield offset, length
 
     def _entries(self, word: str = "") -> Iterator[dict[str, Any]]:
-        path = self.folder / "samples.jsonl"
-        if not path.is_file():
-            return
-        with path.open(encoding="utf-8", errors="replace") as lines:
-            for line in lines:
-                if word not in line:
-                    continue
-                entry = None
-                # The last line of a session that was killed is cut off.
-                with contextlib.suppress(ValueError, RecursionError):
-                    entry = json.loads(line)
-                if isinstance(entry, dict):
-                    yield entry
+        for line in text_lines(self.folder / "samples.jsonl"):
+            if word not in line:
+                continue
+            entry = None
+            # The last line of a session that was killed is cut off.
+            with contextlib.suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+            if isinstance(entry, dict):
+                yield entry
 
 
 def _fed(

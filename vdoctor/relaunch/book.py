@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
+from vdoctor.intake.inputs import text_lines
 from vdoctor.launch.command import parse
 from vdoctor.launch.options import OptionTable
-from vdoctor.live.session import Session
+from vdoctor.live.session import Session, is_session
 from vdoctor.model import Change, Report, Source, Trial
 from vdoctor.rulebase.schema import RuleBase
 
 _VERDICTS = ("confirmed", "same failure", "other failure", "timed out")
 _PLAIN = ("fix", "command", "verdict", "seconds", "finding", "step", "forward", "reason", "session")
+_NUMBER = re.compile(r"\d{3,6}")
 _MEASURED = ("tokens_per_second", "latency")
 
 
@@ -34,6 +37,11 @@ class Book:
         self.folder = folder
         self._path = folder / "trials.jsonl"
         self._trials: dict[str, Trial] = dict(self._read())
+
+    @property
+    def trials(self) -> tuple[Trial, ...]:
+        """All trials in their order."""
+        return tuple(self._trials.values())
 
     def get(self, words: Sequence[str]) -> Trial | None:
         """The trial of this very command, when there was one."""
@@ -73,9 +81,7 @@ class Book:
     def _read(self) -> list[tuple[str, Trial]]:
         """Lines that are no trials (cut off, edited) are passed over."""
         try:
-            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
-        except FileNotFoundError:
-            return []
+            lines = list(text_lines(self._path))
         except OSError as error:
             raise UserError(f"{self._path}: cannot be read: {error.strerror}") from None
         return [found for line in lines if (found := _parsed(line)) is not None]
@@ -95,6 +101,15 @@ def _ends_line(path: Path) -> bool:
     with path.open("rb") as file:
         file.seek(-1, os.SEEK_END)
         return file.read() == b"\n"
+
+
+def trial_folders(folder: Path) -> list[Path]:
+    """The recordings of the trials of a session, in their order."""
+    try:
+        found = sorted((folder / "trials").iterdir())
+    except OSError:
+        return []
+    return [one for one in found if _NUMBER.fullmatch(one.name) and is_session(one) and not one.is_symlink()]
 
 
 def _parsed(line: str) -> tuple[str, Trial] | None:

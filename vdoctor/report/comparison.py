@@ -108,7 +108,7 @@ def to_dict(found: Comparison, before: Report, after: Report) -> dict[str, Any]:
 
 def lines(found: Comparison, before: Report, after: Report, lang: str) -> Iterator[tuple[str, str]]:
     """(style, line) of the text; styles: title, plain, minus, plus."""
-    yield "title", _headline(found, lang)
+    yield "title", headline(found, lang)
     yield "plain", f"  - {before.source.name} ({word(before.verdict, lang)})"
     yield "plain", f"  + {after.source.name} ({word(after.verdict, lang)})"
     for key, rows, unit in (
@@ -123,14 +123,15 @@ def lines(found: Comparison, before: Report, after: Report, lang: str) -> Iterat
         if changed:
             yield "title", ""
             yield "title", word(key, lang)
-            yield from (("plain", f"  {r.name}: {_shown(r.before)} -> {_shown(r.after)}") for r in changed)
+            yield from (("plain", f"  {r.name}: {shown(r.before)} -> {shown(r.after)}") for r in changed)
     if found.command:
         yield "title", ""
         yield "title", word("compare_command", lang)
         yield from (("minus" if mark == "-" else "plus", f"  {mark} {text}") for mark, text in found.command)
 
 
-def _headline(found: Comparison, lang: str) -> str:
+def headline(found: Comparison, lang: str) -> str:
+    """What got slower or bigger, in a sentence or two."""
     parts = []
     if found.slower is not None:
         row = found.slower
@@ -150,10 +151,11 @@ def _headline(found: Comparison, lang: str) -> str:
 
 def _line(row: Row, unit: str) -> str:
     delta = "" if row.delta is None else f"{row.delta:+10.2f}"
-    return f"  {row.name:24}{_shown(row.before):>10}{_shown(row.after):>10}{delta}{unit if delta else ''}"
+    return f"  {row.name:24}{shown(row.before):>10}{shown(row.after):>10}{delta}{unit if delta else ''}"
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value of a row as text."""
     return "-" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from vdoctor.intake.clean import clean
-from vdoctor.model import Line, Report, Sample
+from vdoctor.model import Report, Sample
+from vdoctor.sieve.around import Near
 
 _GIB = 1 << 30
 #: Points of a curve: more than a screen has columns to tell apart.
 _POINTS = 600
 _MAX_GPUS = 16
-_BEFORE, _AFTER, _MAX_TEXT, _MAX_WANTED = 8, 5, 600, 40
+_MAX_WANTED = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class Recording:
 
     series: tuple[Series, ...] = ()
     offset: float = 0.0
-    around: Mapping[int, tuple[tuple[int, str], ...]] = field(default_factory=dict)
+    around: Mapping[int, Near] = field(default_factory=dict)
 
 
 class Curve:
@@ -97,22 +96,3 @@ def wanted_lines(report: Report) -> frozenset[int]:
     """The lines of the evidence, best findings first, no more than a page can show."""
     lines = [evidence.line for finding in report.findings for evidence in finding.evidence if evidence.line > 0]
     return frozenset(lines[:_MAX_WANTED])
-
-
-def around(lines: Iterable[Line], wanted: Collection[int]) -> dict[int, tuple[tuple[int, str], ...]]:
-    """Some lines before and after each wanted one; what a carriage return rewrote is left out."""
-    found: dict[int, list[tuple[int, str]]] = {}
-    before: deque[tuple[int, str]] = deque(maxlen=_BEFORE + 1)
-    for line in lines:
-        entry = (line.no, clean(line.text[:_MAX_TEXT]))
-        if before and before[-1][0] == line.no:
-            before.pop()
-        before.append(entry)
-        for at, kept in found.items():
-            if at <= line.no <= at + _AFTER:
-                if kept and kept[-1][0] == line.no:
-                    kept.pop()
-                kept.append(entry)
-        if line.no in wanted and line.no not in found:
-            found[line.no] = list(before)
-    return {at: tuple(kept) for at, kept in found.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 
+from vdoctor.report import signs
 from vdoctor.report.places import is_telling
 from vdoctor.report.pseudonyms import Pseudonyms, is_pseudonym
 
@@ -23,18 +24,18 @@ _KEYED = re.compile(
 _WEAK = re.compile(
     r"((?<![A-Za-z0-9_])(?:host|node|machine_name|peer|remote)\\?[\"']?\s{0,4}[=:]\s{0,4}\\?[\"']?)([A-Za-z][\w.-]{2,100})"
 )
-_NCCL_SIGN = re.compile(r":\d{1,8}:\d{1,8} \[")
-_PORT = re.compile(r":\d{3,5}(?!\d)")
+_NCCL_SIGN = re.compile(r":\d{1,8}:\d{1,8} \[-?\d{1,3}\]")
+#: Not that of a source line, [core.py:708].
+_PORT = re.compile(r":(?<!\.py:)\d{3,5}(?!\d)")
 _NCCL = re.compile(r"(?<![\w.:/-])(?=[\w.-]{0,63}[A-Za-z])([A-Za-z0-9][\w.-]{0,63})(?=:\d{1,8}:\d{1,8} \[-?\d{1,3}\])")
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-_MONTHS = ("Jan ", "Feb ", "Mar ", "Apr ", "May ", "Jun ", "Jul ", "Aug ", "Sep ", "Oct ", "Nov ", "Dec ")
 _SYSLOG = re.compile(
     rf"((?:^|(?<=\s)){_MONTH} [ \d]\d \d\d:\d\d:\d\d(?:\.\d{{1,9}})? )([A-Za-z0-9][\w.-]{{0,80}})(?= [\w.@/\-]{{1,64}}(?:\[\d{{1,9}}\])?: )"
 )
 _JOURNAL = re.compile(
     r"((?:^|(?<=\s))\d{4}-\d\d-\d\d[T ][\d:.,]{8,20}(?:Z|[+-]\d\d:?\d\d)? )([A-Za-z0-9][\w.-]{0,80})(?= [\w.@/\-]{1,64}\[\d{1,9}\]: )"
 )
-_CRASH = re.compile(r"(\[)([A-Za-z][\w.-]{1,63})(?=:\d{3,8}(?::\d{1,8}){0,3}\])")
+_CRASH = re.compile(r"(\[)(?![A-Za-z]\w{0,63}\.py:)([A-Za-z][\w.-]{1,63})(?=:\d{3,8}(?::\d{1,8}){0,3}\])")
 _POD = re.compile(r"(\[pod/)([\w.-]{1,253})(?=/)")
 _PEER = re.compile(
     r"(\b(?:host|to|from|on|node|peer|server|at|with|connect|address)\s{1,4}[\"']?)([A-Za-z][A-Za-z-]{0,40}\d[\w.-]{0,60})(?=:\d{3,5}(?!\d)|[\"']? port \d)"
@@ -44,6 +45,7 @@ _EC2 = re.compile(r"(?<![\w.-])ip-\d{1,3}-\d{1,3}-\d{1,3}-\d{1,3}(?:\.[\w-]{1,63
 _WINDOWS = re.compile(r"\b(?:DESKTOP|LAPTOP|WIN)-[A-Z0-9]{7,11}\b")
 
 _EMAIL = re.compile(r"(?<![\w.%+-])[\w.%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])")
+_IPV4_SIGN = re.compile(r"\.\d{1,3}\.\d{1,3}\.\d")
 _IPV4 = re.compile(r"(?<![\w.])(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})(?![\w]|\.\d|-[A-Za-z])")
 # A version with four parts: nvidia-cudnn-cu12==9.1.0.70, cuDNN version 8.9.2.26, libcudnn.so.8.9.7.29
 _VERSION_BEFORE = re.compile(
@@ -52,6 +54,7 @@ _VERSION_BEFORE = re.compile(
     re.I,
 )
 _IPV6 = re.compile(r"(?<![\w:.])[0-9A-Fa-f]{0,4}:[0-9A-Fa-f:]{1,40}(?![\w:])")
+_MAC_SIGN = re.compile(r"[0-9A-Fa-f]{2}([:-])(?:[0-9A-Fa-f]{2}\1){4}")
 _MAC = re.compile(
     r"(?<![\w:-])(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}(?![\w:-])|(?<![\w:-])(?:[0-9A-Fa-f]{2}-){5}[0-9A-Fa-f]{2}(?![\w:-])"
 )
@@ -188,8 +191,8 @@ _FILE = re.compile(
 _KEPT_ADDRESSES = ("127.", "0.0.0.0", "255.", "169.254.169.254")
 
 
-def hide_hosts(text: str, names: Pseudonyms) -> str:
-    """Names of hosts where the place says that one stands there."""
+def hide_hosts(text: str, names: Pseudonyms, seen: int) -> str:
+    """Names of hosts where the place says that one stands there; `seen` are the line's signs."""
 
     def keyed(match: re.Match[str]) -> str:
         return match[1] + _host(match[2], names)
@@ -197,50 +200,49 @@ def hide_hosts(text: str, names: Pseudonyms) -> str:
     def telling(match: re.Match[str]) -> str:
         return match[1] + (_host(match[2], names) if is_telling(match[2]) else match[2])
 
-    if "://" in text:
+    if seen & signs.URL:
         text = _URL_HOST.sub(keyed, text)
-    if ": " in text and any(month in text for month in _MONTHS):
+    if seen & signs.SYSLOG:
         text = _SYSLOG.sub(keyed, text)
-    if "]: " in text:
+    if seen & signs.JOURNAL:
         text = _JOURNAL.sub(keyed, text)
-    low = text.lower()
-    if "[" in text:
+    if seen & signs.BRACKET:
         text = _BRACKETED.sub(keyed, text)
         text = _CRASH.sub(lambda m: m[0] if m[2].startswith("rank") else telling(m), text)
         if _NCCL_SIGN.search(text):
             text = _NCCL.sub(lambda m: _host(m[1], names), text)
         text = _POD.sub(keyed, text)
-    if any(word in low for word in ("host", "name", "addr", "endpoint", "head")):
+    if seen & signs.KEYED_HOST:
         text = _KEYED.sub(keyed, text)
-    if any(word in low for word in ("host", "node", "peer", "remote", "machine")):
+    if seen & signs.WEAK_HOST:
         text = _WEAK.sub(telling, text)
-    if " port " in low or _PORT.search(text):
+    if seen & signs.PORT or _PORT.search(text):
         text = _PEER.sub(keyed, text)
-    if "linux " in low:
+    if seen & signs.UNAME:
         text = _UNAME.sub(keyed, text)
-    if "ip-" in low:
+    if seen & signs.EC2:
         text = _EC2.sub(lambda m: _host(m[0], names), text)
-    if "DESKTOP-" in text or "LAPTOP-" in text or "WIN-" in text:
+    if seen & signs.WINDOWS:
         text = _WINDOWS.sub(lambda m: _host(m[0], names), text)
-    return _DOTTED.sub(lambda m: _dotted(m[1], names), text) if _END.search(low) else text
+    return _DOTTED.sub(lambda m: _dotted(m[1], names), text) if "." in text and _END.search(text.lower()) else text
 
 
-def hide_addresses(text: str, names: Pseudonyms) -> str:
+def hide_addresses(text: str, names: Pseudonyms, seen: int) -> str:
     """E-mail, IP and MAC addresses, UUIDs and serial numbers. Local addresses, ports and versions stay."""
-    if "@" in text:
+    if seen & signs.AT:
         text = _EMAIL.sub(lambda m: _email(m[0], names), text)
     colons = text.count(":")
-    if colons >= 5 or text.count("-") >= 5:
+    if (colons >= 5 or text.count("-") >= 5) and _MAC_SIGN.search(text):
         text = _MAC.sub(
             lambda m: m[0] if set(m[0]) <= set("0fF:-") else names.name("mac", m[0].lower().replace("-", ":")), text
         )
-    if "GPU-" in text or "MIG-" in text:
+    if seen & signs.GPU:
         text = _UUID.sub(lambda m: m[1].replace("MIG-GPU", "MIG") + names.name("gpu-uuid", m[2]), text)
     if colons >= 7 or "::" in text:
         text = _IPV6.sub(lambda m: _ipv6(m[0], names), text)
-    if "erial" in text:
+    if seen & signs.SERIAL:
         text = _SERIAL.sub(lambda m: m[1] + names.name("serial", m[2]), text)
-    return _IPV4.sub(lambda m: _ipv4(m, names), text) if text.count(".") >= 3 else text
+    return _IPV4.sub(lambda m: _ipv4(m, names), text) if _IPV4_SIGN.search(text) else text
 
 
 def _email(address: str, names: Pseudonyms) -> str:

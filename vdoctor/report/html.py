@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vdoctor import __version__
 from vdoctor.model import Report
 from vdoctor.report import charts
 from vdoctor.report.curves import Recording
 from vdoctor.report.markdown import flat
+from vdoctor.report.page import document
 from vdoctor.report.page_findings import command_block, finding, fold
-from vdoctor.report.page_style import STYLE
 from vdoctor.report.page_words import say
 from vdoctor.report.tags import Html, join, tag
 from vdoctor.report.text import describe
@@ -41,26 +38,7 @@ def render(reports: Sequence[Report], recordings: Sequence[Recording] = (), *, l
     ]
     title = say("report", lang) if several else f"{say(reports[0].verdict, lang)}: {reports[0].source.name}"
     index = [_index(reports, lang)] if several else []
-    body = tag(
-        "body",
-        tag("a", say("skip", lang), href="#main", class_="skip"),
-        tag("main", join([*index, *pages]), id="main", tabindex=-1),
-        tag("footer", tag("p", say("made_by", lang, version=__version__))),
-    )
-    # The hash of the only style allows it, and nothing else: no script, no image, no font, no form.
-    digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    head = tag(
-        "head",
-        Html('<meta charset="utf-8">'),
-        tag("meta", http_equiv="Content-Security-Policy", content=policy),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        tag("meta", name="referrer", content="no-referrer"),
-        tag("meta", name="color-scheme", content="light dark"),
-        tag("title", title[:200]),
-        Html(f"<style>{STYLE}</style>"),
-    )
-    return f"<!doctype html>\n{tag('html', head, body, lang='zh-CN' if lang == 'zh' else 'en')}\n"
+    return document(title, join([*index, *pages]), lang)
 
 
 def _index(reports: Sequence[Report], lang: str) -> Html:
@@ -257,9 +235,9 @@ def _trials(report: Report, lang: str) -> Html:
                 + (f" ({trial.finding})" if trial.finding else ""),
                 scope="row",
             ),
-            tag("td", tag("code", describe(trial.change, lang))),
+            tag("td", tag("code", describe(trial.change, lang)), class_="wide"),
             tag("td", f"{trial.seconds:.1f}"),
-            tag("td", tag("code", trial.command)),
+            tag("td", tag("code", trial.command), class_="wide"),
         )
         for number, trial in enumerate(report.trials, 1)
     ]

@@ -211,7 +211,7 @@ def _memory(report: Report, lang: str) -> str:
 def flat(value: object, lang: str, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], str]]:
     """Nested figures as rows: the way to each, in words where known, and the figure (GiB with two places)."""
     if isinstance(value, Mapping):
-        rows = [(key, one) for key, one in value.items() if key not in ("index", "name")]
+        rows = [(key, one) for key, one in value.items() if key not in ("index", "name", "uuid")]
         return [row for key, one in rows for row in flat(one, lang, (*path, say(str(key), lang)))]
     if isinstance(value, list | tuple):
         return [

@@ -53,7 +53,7 @@ def prose(text: str) -> str:
 
 
 def _word(piece: str) -> str:
-    if not "\x21" <= piece[0] <= "\x7e":
+    if piece == "->" or not "\x21" <= piece[0] <= "\x7e":
         return piece
     around = _AROUND.fullmatch(piece)
     before, inner, after = around.groups() if around else ("", piece, "")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from vdoctor.report import signs
+from vdoctor.report.orgs import is_plain
 from vdoctor.report.pseudonyms import Pseudonyms, is_pseudonym
 
 _HOME = re.compile(r"([/\\](?:home|homes|Users|users)[/\\]{1,2})([A-Za-z0-9_][^/\\\s:'\"<>|,;()\[\]{}*]{0,63})")
@@ -151,20 +153,6 @@ _MODEL = re.compile(
 _PATH = re.compile(
     rf"(?<![\w.~/:-])(?:{_STORE}[^\s/\\'\",;()\[\]{{}}<>|]{{1,255}}|\.{{1,2}}|~|[A-Za-z]:)?(?:[/\\][^\s/\\'\",:;()\[\]{{}}<>|]{{1,255}}){{2,64}}"
 )
-_SUFFIXES = (
-    ".safetensors",
-    ".gguf",
-    ".ggml",
-    ".ckpt",
-    ".pt",
-    ".tensors",
-    ".nemo",
-    ".tiktoken",
-    ".bin",
-    ".json",
-    ".model",
-    ".jinja",
-)
 _WEIGHTS = re.compile(
     r".*\.(?:safetensors|safetensors\.index\.json|bin\.index\.json|gguf|ggml|ckpt|pth?|tensors|nemo|tiktoken)"
     r"|.*\.bin|(?:config|tokenizer|tokenizer_config|generation_config|adapter_config|preprocessor_config|processor_config"
@@ -179,30 +167,29 @@ _PUBLIC = re.compile(
 _KEPT_SUFFIX = re.compile(r"\.(?:gguf|ggml|safetensors|bin|pth?|json|nemo)$")
 
 
-def hide_users(text: str, names: Pseudonyms) -> str:
-    """User names: in home folders, caches, variables, prompts of shells."""
+def hide_users(text: str, names: Pseudonyms, seen: int) -> str:
+    """User names: in home folders, caches, variables, prompts of shells; `seen` are the signs of the text."""
 
     def user(match: re.Match[str]) -> str:
         return match[1] + _user(match[2], names)
 
-    low = text.lower()
-    if "home" in low or "users" in low:
+    if seen & signs.HOME:
         text = _HOME.sub(user, text)
-    if "~" in text:
+    if seen & signs.TILDE:
         text = _TILDE.sub(user, text)
-    if "torchinductor_" in low:
+    if seen & signs.CACHE:
         text = _CACHE.sub(user, text)
-    if "user" in low or "logname" in low:
+    if seen & signs.USER:
         text = _VARIABLE.sub(user, text)
         text = _KEYWORD.sub(user, text)
-    if "id=" in low or "sudo" in low or "su - " in low or "for user" in low:
+    if seen & signs.LOGIN:
         text = _LOGIN.sub(user, text)
     return text
 
 
-def hide_logins(text: str, names: Pseudonyms) -> str:
+def hide_logins(text: str, names: Pseudonyms, seen: int) -> str:
     """`alice@gpu-node-17:~$`: user and host of a shell prompt or of ssh."""
-    if "@" not in text:
+    if not seen & signs.AT:
         return text
 
     def login(match: re.Match[str]) -> str:
@@ -214,16 +201,13 @@ def hide_logins(text: str, names: Pseudonyms) -> str:
     return _SHELL.sub(login, text)
 
 
-def hide_models(text: str, names: Pseudonyms) -> str:
+def hide_models(text: str, names: Pseudonyms, seen: int) -> str:
     """Local folders of models. Names of public repositories (`org/name`), also below the hub's cache, stay."""
-    if "/" not in text and "\\" not in text:
+    if not seen & signs.SLASH:
         return text
-    low = text.lower()
-    if any(
-        word in low for word in ("model", "serve", "tokenizer", "lora", "adapter", "path", "download", "checkpoint")
-    ):
+    if seen & signs.MODEL:
         text = _MODEL.sub(lambda m: m[1] + model_path(m[2], names), text)
-    if any(suffix in low for suffix in _SUFFIXES):
+    if seen & signs.WEIGHTS:
         text = _PATH.sub(lambda m: _weights(m[0], names), text)
     return text
 
@@ -231,12 +215,12 @@ def hide_models(text: str, names: Pseudonyms) -> str:
 def model_path(path: str, names: Pseudonyms) -> str:
     """What stands for the path of a local model; public and one-part paths (`/model`) stay."""
     bare = path.rstrip("/\\.")
-    hide_users(bare, names)
+    hide_users(bare, names, signs.signs(bare))
     head = re.match(rf"{_STORE}|\.{{0,2}}/|~[\w-]*/|[A-Za-z]:[\\/]", bare)
     rest = bare[head.end() :] if head else bare
     if head is None or not rest or is_pseudonym(rest.split("/")[0]) or _PUBLIC.match(bare):
         return path
-    if head[0] == "/" and "/" not in rest:
+    if head[0] == "/" and "/" not in rest and (is_plain(rest) or is_ordinary(rest)):
         return path
     suffix = _KEPT_SUFFIX.search(bare)
     start = "~/" if head[0].startswith("~") else head[0].replace("\\", "/")
@@ -263,6 +247,11 @@ def _user(name: str, names: Pseudonyms) -> str:
     if name.lower() in _GENERIC or name.isdigit():
         return name
     return names.name("user", name, everywhere=len(name) >= 4 and name.lower() not in _ORDINARY)
+
+
+def is_ordinary(name: str) -> bool:
+    """A word that a start-up prints anyway, or the name of an account that nobody owns."""
+    return name.lower() in _ORDINARY or name.lower() in _GENERIC
 
 
 def is_telling(name: str) -> bool:

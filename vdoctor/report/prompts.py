@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from vdoctor.report import signs
 from vdoctor.report.pseudonyms import DROPPED, Pseudonyms
 
 # vLLM prints them with %r, the rest of the record behind them. A line that was cut loses its end.
@@ -23,32 +24,18 @@ _KEYED = re.compile(
     rf"(?:({_QUOTED})|(\[\s{{0,4}})({_QUOTED})((?:[\"'],\s{{0,4}}{_QUOTED}){{0,2000}}))"
 )
 _KEY_SIGN = re.compile(r"[\"']\s{0,4}:")
-_KEY_WORDS = (
-    "content",
-    "prompt",
-    "text",
-    "reasoning",
-    "input",
-    "query",
-    "arguments",
-    "suffix",
-    "documents",
-    "instructions",
-    "refusal",
-)
 _DATA_URL = re.compile(r"data:[\w.+/-]{1,60};base64,[A-Za-z0-9+/=_-]*")
 
 
-def drop_prompts(text: str, names: Pseudonyms) -> str:
-    """One line without the prompts, answers and token ids in it."""
-    low = text.lower()
-    if "prompt: " in low or "output: " in low:
+def drop_prompts(text: str, names: Pseudonyms, seen: int) -> str:
+    """One line without the prompts, answers and token ids in it; `seen` are its signs."""
+    if seen & signs.RECORD:
         text = _records(text, names)
-    if "_ids" in low:
+    if seen & signs.IDS:
         text = _TOKEN_IDS.sub(lambda m: _token_ids(m, names), text)
-    if ";base64," in low:
+    if seen & signs.BASE64:
         text = _DATA_URL.sub(lambda m: names.drop(), text)
-    if (_KEY_SIGN.search(text) or "prompt=" in low or "content=" in low) and any(word in low for word in _KEY_WORDS):
+    if seen & signs.KEYED_TEXT and ("prompt=" in text or "content=" in text or _KEY_SIGN.search(text)):
         text = _KEYED.sub(lambda m: _quoted(m, names), text)
     return text
 

@@ -6,13 +6,13 @@ import re
 from collections import Counter
 
 #: What is replaced, in the order in which it is listed.
-KINDS = ("secret", "user", "email", "host", "ip", "mac", "gpu-uuid", "serial", "model-path", "prompt")
+KINDS = ("secret", "user", "email", "host", "ip", "mac", "gpu-uuid", "serial", "model-path", "org", "model", "prompt")
 
 #: What stands for a dropped prompt.
 DROPPED = "[dropped]"
 
 _PSEUDONYM = re.compile(
-    r"(?:secret|user|email|host|ip|mac|serial|model-path)-\d{1,9}(?:\.[a-z]{2,12})?|(?:GPU|MIG)-uuid-\d{1,9}"
+    r"(?:secret|user|email|host|ip|mac|serial|model-path|org|model)-\d{1,9}(?:\.[a-z]{2,12})?|(?:GPU|MIG)-uuid-\d{1,9}"
 )
 
 #: Learned values that are looked for everywhere: a hostile log may hold endless many.
@@ -44,9 +44,14 @@ class Pseudonyms:
             number = self._next[kind]
             self._names[key] = f"uuid-{number}" if kind == "gpu-uuid" else f"{kind}-{number}"
         shown = shape.format(self._names[key])
-        if everywhere and len(value) <= _MAX_LENGTH and value not in self.learned and len(self.learned) < _MAX_LEARNED:
-            self.learned[value] = (kind, shown)
+        if everywhere:
+            self.know(kind, value, shown)
         return shown
+
+    def know(self, kind: str, value: str, shown: str) -> None:
+        """From now on `value` is replaced wherever it stands as a word of its own."""
+        if len(value) <= _MAX_LENGTH and value not in self.learned and len(self.learned) < _MAX_LEARNED:
+            self.learned[value] = (kind, shown)
 
     def drop(self) -> str:
         """Count a prompt that is left out; returns what stands for it."""

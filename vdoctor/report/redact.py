@@ -1,8 +1,8 @@
 """Redaction: everything private in a report or a log under a stable name, everything that matters for vLLM kept.
 
 What is replaced: secrets, user names and home folders, e-mail addresses, host names, IP and MAC addresses, UUIDs and
-serial numbers of GPUs, local folders of models. Prompts and answers are dropped. What stays: versions, hashes, shapes,
-ports, local addresses, `org/name` of repositories, places in source files, times, sizes, process ids.
+serial numbers of GPUs, local folders and private names of models. Prompts and answers are dropped. What stays: versions,
+hashes, shapes, ports, local addresses, names of public models, places in source files, times, sizes, process ids.
 """
 
 from __future__ import annotations
@@ -15,10 +15,12 @@ from ahocorasick_rs import AhoCorasick, MatchKind
 
 from vdoctor.model import Change, Fact, Report
 from vdoctor.report.hosts import hide_addresses, hide_hosts
+from vdoctor.report.model_names import ModelNames, hide_name
 from vdoctor.report.places import hide_logins, hide_models, hide_users, model_path
 from vdoctor.report.prompts import drop_prompts
 from vdoctor.report.pseudonyms import Pseudonyms
 from vdoctor.report.secrets import Secrets, is_secret_name
+from vdoctor.report.signs import signs, whole
 
 T = TypeVar("T")
 
@@ -51,6 +53,7 @@ class Redactor:
     def __init__(self) -> None:
         self.names = Pseudonyms()
         self._secrets = Secrets(self.names)
+        self._models = ModelNames(self.names)
         self._finder: AhoCorasick | None = None
         self._values: list[str] = []
 
@@ -58,10 +61,11 @@ class Redactor:
         """Look at texts that will be redacted later: a name that only a late line gives away is hidden in all."""
         before = self.names.replaced.copy()
         secrets, self._secrets = self._secrets, Secrets(self.names)
+        models, self._models = self._models, ModelNames(self.names)
         for text in texts:
             for line in text.split("\n"):
                 self._line(line)
-        self._secrets = secrets
+        self._secrets, self._models = secrets, models
         self.names.replaced = before
 
     def text(self, text: str) -> str:
@@ -72,6 +76,7 @@ class Redactor:
 
     def line(self, line: str) -> str:
         """One line; lines of a log must come in their order, since some secrets reach over several."""
+        line = whole(line)
         done = self._everywhere(self._line(line))
         for _ in range(_ROUNDS):
             if done == line:
@@ -90,7 +95,9 @@ class Redactor:
             elif is_secret_name(option):
                 shown = self.names.name("secret", word, everywhere=len(word) >= 8)
             elif option in _MODEL_OPTIONS:
-                shown = self.text(model_path(word, self.names))
+                shown = self.text(self._model(word))
+            elif option == "--lora-modules" and "=" in word:
+                shown = "=".join(self.text(self._model(part)) for part in word.split("=", 1))
             else:
                 # The option before tells what the word is: --host gpu01.
                 shown = (
@@ -101,8 +108,8 @@ class Redactor:
             done.append(shown)
             if word.startswith("-"):
                 option = "" if "=" in word else word
-            elif not is_secret_name(option):
-                # --api-key takes several values.
+            elif not is_secret_name(option) and option not in ("--served-model-name", "--lora-modules"):
+                # --api-key takes several values, and so do these.
                 option = word if word in _MODEL_OPTIONS else ""
         return done
 
@@ -111,6 +118,8 @@ class Redactor:
         if isinstance(value, str):
             if name and is_secret_name(name) and value:
                 return self.names.name("secret", value, everywhere=len(value) >= 8)
+            if name.startswith("--"):
+                return self.words([name, value])[1]
             return self._keyed(value, name)
         if isinstance(value, Mapping):
             return {self._key(key): self.value(one, str(key)) for key, one in value.items()}
@@ -121,7 +130,7 @@ class Redactor:
                 words = [self.value(one, name) for one in value]
             return tuple(words) if isinstance(value, tuple) else words
         if isinstance(value, Fact) and isinstance(value.value, str):
-            told = model_path(value.value, self.names) if name in _MODEL_FACTS else value.value
+            told = self._model(value.value) if name in _MODEL_FACTS else value.value
             return replace(value, value=self.value(told, name.rpartition(".")[2]))
         if is_dataclass(value) and not isinstance(value, type):
             return self.record(value)
@@ -136,6 +145,11 @@ class Redactor:
                 changed[field.name] = new
         return replace(record, **changed) if changed else record  # type: ignore[type-var]
 
+    def _model(self, name: str) -> str:
+        """A word that names a model: a folder, a repository, or a name of its own."""
+        path = model_path(name, self.names)
+        return hide_name(path, self.names) if path == name else path
+
     def _key(self, key: Any) -> Any:
         """Keys are names of ours, or paths (`disk_free`)."""
         return self.text(key) if isinstance(key, str) and ("/" in key or "@" in key or "\\" in key) else key
@@ -149,11 +163,12 @@ class Redactor:
         return self.text(value)
 
     def _line(self, line: str) -> str:
-        names = self.names
-        line = self._secrets.line(drop_prompts(line, names))
-        line = hide_logins(hide_addresses(line, names), names)
-        line = hide_users(hide_models(line, names), names)
-        return hide_hosts(line, names)
+        names, seen = self.names, signs(line)
+        line = self._secrets.line(drop_prompts(line, names, seen), seen)
+        line = hide_logins(hide_addresses(line, names, seen), names, seen)
+        line = self._models.line(hide_models(line, names, seen), seen)
+        line = hide_users(line, names, seen)
+        return hide_hosts(line, names, seen)
 
     def _everywhere(self, text: str) -> str:
         """Learned values wherever they stand as a word of their own."""

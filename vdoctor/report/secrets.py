@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from vdoctor.report import signs
 from vdoctor.report.pseudonyms import Pseudonyms, is_pseudonym
 
 # Forms that their issuers document: Hugging Face, OpenAI and others that write sk-, AWS, Google, GitHub, GitLab, Slack,
@@ -24,12 +25,6 @@ _TOKENS = re.compile(
     r"|dapi[0-9a-f]{32}|AGE-SECRET-KEY-[A-Z0-9]{16,}|hvs\.[A-Za-z0-9_-]{16,}"
     r")"
 )
-#: One of these must be there before the patterns are tried: most lines hold none.
-_TOKEN_STARTS = (
-    "hf_", "api_org_", "sk-", "AKIA", "ASIA", "AROA", "AIDA", "ABIA", "ACCA", "AIza", "ya29.", "GOCSPX-", "ghp_", "gho_",
-    "ghu_", "ghs_", "ghr_", "github_pat_", "gl", "xox", "xapp-", "nvapi-", "npm_", "pypi-", "dckr_", "_v1_", "r8_", "gsk_",
-    "k_live_", "k_test_", "dapi", "AGE-SECRET", "hvs.",
-)  # fmt: skip
 _NAME_SIGN = re.compile(
     r"(?:key|token|secret|passw(?:or)?d|passphrase|credentials?|_pat|_pass|webhook[_-]?url)(?:[_-]?id)?\\?[\"']?\s{0,8}[=:,]"
 )
@@ -100,27 +95,28 @@ class Secrets:
         self._in_pem = False
         self._value_follows = False
 
-    def line(self, text: str) -> str:
-        """One line with its secrets replaced; lines must come in their order."""
-        text = self._across_lines(text)
-        low = text.lower()
-        if any(start in text for start in _TOKEN_STARTS):
+    def line(self, text: str, seen: int) -> str:
+        """One line with its secrets replaced; lines must come in their order. `seen` are the line's signs."""
+        if seen & (signs.PEM | signs.NAME_LINE) or self._in_pem or self._value_follows:
+            text = self._across_lines(text, seen)
+        if seen & signs.TOKEN:
             text = _TOKENS.sub(lambda m: self._name(m[0]), text)
-        if "eyj" in low:
+        if seen & signs.JWT:
             text = _JWT.sub(lambda m: self._name(m[0]), text)
-        if "authorization" in low:
+        if seen & signs.AUTHORIZATION:
             text = _AUTHORIZATION.sub(lambda m: m[1] + self._value(m[2]), text)
-        if "cookie" in low:
+        if seen & signs.COOKIE:
             text = _COOKIE.sub(lambda m: m[1] + self._value(m[2]), text)
-        if "bearer" in low:
+        if seen & signs.BEARER:
             text = _BEARER.sub(lambda m: m[1] + (m[2] if _WORD.fullmatch(m[2]) else self._name(m[2])), text)
-        if "://" in low:
+        if seen & signs.URL:
             text = _URL_LOGIN.sub(lambda m: m[0] if m[2] in _PUBLIC_LOGINS else f"{m[1]}{self._name(m[2])}@", text)
-        if "=" in low and ("?" in low or "&" in low):
+        if seen & signs.QUERY and "=" in text:
             text = _URL_QUERY.sub(lambda m: m[1] + self._value(m[2]), text)
-        if "curl" in low and ":" in low:
+        if seen & signs.CURL:
             text = _CURL_LOGIN.sub(lambda m: m[1] + self._name(m[2]), text)
-        if any(word in low for word in ("key", "token", "secret", "pass", "credential", "_pat", "webhook")):
+        if seen & signs.SECRET_NAME:
+            low = text.lower()
             if _NAME_SIGN.search(low):
                 text = _NAMED.sub(self._named, text)
                 text = _PLAIN_TOKEN.sub(lambda m: m[1] + self._name(m[2]), text)
@@ -153,8 +149,8 @@ class Secrets:
         switch = value.isdigit() and len(value) <= 4 and "pass" not in name.lower()
         return value if switch or not value.strip(", ") else self._value(value)
 
-    def _across_lines(self, text: str) -> str:
-        begin = _PEM_BEGIN.search(text)
+    def _across_lines(self, text: str, seen: int) -> str:
+        begin = _PEM_BEGIN.search(text) if seen & signs.PEM else None
         if self._in_pem or begin:
             end = _PEM_END.search(text, begin.end() if begin else 0)
             start, stop = begin.end() if begin else 0, end.start() if end else len(text)
@@ -166,7 +162,8 @@ class Secrets:
             self._value_follows = False
             if value := _VALUE_LINE.search(text):
                 text = text[: value.start(2)] + self._value(value[2]) + text[value.end() :]
-        self._value_follows = len(text) < 1000 and _NAME_LINE.search(text) is not None
+        if seen & signs.NAME_LINE:
+            self._value_follows = len(text) < 1000 and _NAME_LINE.search(text) is not None
         return text
 
 
