@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import gc
 import os
 import selectors
 import signal
 import time
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from types import FrameType
 
-from vdoctor.live.child import CannotStart, Child, Stream, become_subreaper, close_others, die_with_parent
+from vdoctor.live.child import CannotStart, Child, Stream, become_subreaper, die_with_parent
 from vdoctor.live.inlet import Inlet
-from vdoctor.live.link import Closed, Kind, Link, Message, pair
+from vdoctor.live.link import Closed, Kind, Link, Message
 from vdoctor.live.output import SELECTOR, write_all
 from vdoctor.live.painter import Painter
 from vdoctor.live.ring import Ring
@@ -40,32 +38,6 @@ PASSED = (signal.SIGUSR1, signal.SIGUSR2)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 #: Sent by the kernel to the keeper when vdoctor ends; nobody else sends it.
 _ORPHANED = getattr(signal, "SIGRTMIN", signal.SIGUSR2) + 7 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-
-
-def fork_keeper(start: Callable[[], Child | Inlet], *, quiet: bool) -> tuple[int, Link, Ring]:
-    """Fork a keeper whose child `start` makes; its process id and the ways to it. The first message is STARTED or REFUSED."""
-    ring = Ring()
-    ours, theirs = pair()
-    parent = os.getpid()
-    pid = os.fork()
-    if pid:
-        theirs.close()
-        return pid, ours, ring
-    status = 1
-    try:
-        ours.close()
-        gc.disable()
-        # Out of the reach of Ctrl-C and of whoever kills our group; in our session, as all helpers of ours.
-        os.setpgid(0, 0)
-        close_others(theirs.fileno())
-        status = Keeper(theirs, ring, quiet).run(start, parent)
-    except BaseException:
-        if os.environ.get("VDOCTOR_DEBUG"):
-            write_all(2, memoryview(traceback.format_exc().encode()))
-    finally:
-        # Nothing of vdoctor's own that would run at an orderly exit belongs here.
-        os._exit(status)
-    raise AssertionError
 
 
 class _Orphan(BaseException):
@@ -334,8 +306,3 @@ class Keeper:
         become_subreaper()
         die_with_parent(_ORPHANED)
         return reader
-
-
-def start_child(argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> Callable[[], Child]:
-    """How a keeper makes a child of a command."""
-    return lambda: Child(argv, env, farewell)

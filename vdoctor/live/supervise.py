@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vdoctor.live.child import CannotStart, Child, become_subreaper, say_farewell, status_of
+from vdoctor.live.forking import fork_keeper, start_child
 from vdoctor.live.history import History
 from vdoctor.live.inlet import Inlet
-from vdoctor.live.keeper import fork_keeper, start_child
 from vdoctor.live.link import Closed, Kind, Message
 from vdoctor.live.merge import Merger
 from vdoctor.live.observer import Observer
