@@ -30,14 +30,15 @@ HEADINGS: dict[str, tuple[str, ...]] = {
         "--confirm", "--max-trials", "--trial-timeout", "--budget", "--dry-run", "--measure", "--fix", "--manifest",
     ),
     "Input": ("--gpu-log", "--storage"),
-    "Machine and release": ("--gpu-memory", "--gpus", "--vllm-version", "--platform", "--preset"),
+    "Machine and release": ("--gpu-memory", "--gpus", "--vllm-version", "--platform", "--preset", "--online"),
     "Options of vllm serve": (
         "--max-model-len", "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size",
         "--kv-cache-dtype", "--block-size", "--gpu-memory-utilization", "--kv-cache-memory-bytes", "--max-num-seqs",
         "--max-num-batched-tokens", "--num-gpu-blocks-override", "--dtype", "--quantization", "--mamba-ssm-cache-dtype",
         "--enforce-eager", "--enable-prefix-caching", "--enable-expert-parallel", "--disable-hybrid-kv-cache-manager",
+        "--speculative-config", "--enable-lora", "--max-loras", "--max-lora-rank",
     ),
-    "Playing": ("--speed",),
+    "Playing": ("--speed", "--play", "--cast"),
     "Cluster": ("--scheduler", "--workers", "--part"),
     "Draft": ("--from-log", "--cause", "--dir"),
     "Result": ("--format", "--form", "--jsonl", "--output", "--lang", "--no-color", "--quiet", "--verbose"),
@@ -72,6 +73,11 @@ STATUS: dict[str, tuple[tuple[str, str], ...]] = {
         ("1", "it does not fit, or may not"),
         ("2", "input that cannot be read, or cannot be"),
         _ANALYZE[3],
+    ),
+    "demo": (
+        ("0", "the fix is proven; with --play nothing is wrong with the start"),
+        ("1", "it is not; with --play something was found"),
+        ("2", "wrong usage or input"),
     ),
     "": (
         ("0", "nothing wrong"),
@@ -132,5 +138,8 @@ EXAMPLES: dict[str, tuple[tuple[str, str], ...]] = {
         ("source <(vdoctor completion zsh)", "in ~/.zshrc, behind compinit"),
         ("vdoctor completion fish | source", "in ~/.config/fish/config.fish"),
     ),
-    "demo": (("vdoctor demo --speed 4", "four times as fast"),),
+    "demo": (
+        ("vdoctor demo --speed 4", "four times as fast"),
+        ("vdoctor demo --play SESSION --speed 10", "a recorded start once more"),
+    ),
 }

@@ -154,10 +154,7 @@ def confirm(session: Path, manifest: Path | None, lang: str | None, **options: A
 )
 @click.option("--no-color", "color", is_flag=True, flag_value=False, default=True, help="No colours.")
 def demo(speed: float, lang: str | None, play: Path | None, cast: str, color: bool) -> int:
-    """Watch a simulated server run out of memory, and prove the fix. No GPU, no vLLM needed.
-
-    Exit status: 0 the fix is proven, 1 it is not; with --play 0 nothing wrong with the start, 1 something found.
-    """
+    """Watch a simulated server run out of memory, and prove the fix. No GPU, no vLLM needed."""
     if sys.platform == "win32":
         raise UserError("demo needs a POSIX system", "run it under WSL")
     if play is not None:

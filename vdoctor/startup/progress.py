@@ -181,7 +181,7 @@ class Progress:
             return Motion(self._t, "progressing", self._step, 0.0, doing="serving")
         quiet = self._clock - (self._line_at or 0.0)
         state = "slow" if quiet >= self._limit().long else "progressing"
-        return Motion(self._t, state, self._step, quiet, percent=self._bar.percent, eta=self._eta())  # type: ignore[arg-type]
+        return Motion(self._t, state, self._step, quiet, percent=self._bar.percent, eta=self._bar.left(self._clock))  # type: ignore[arg-type]
 
     def _stopped(self) -> Motion | None:
         """A stopped process stops all that wait for it, however busy they look."""
@@ -295,11 +295,8 @@ class Progress:
             doing=what,
             percent=self._bar.percent,
             rate=rate,
-            eta=self._eta(),
+            eta=self._bar.left(self._clock),
         )
-
-    def _eta(self) -> float | None:
-        return self._bar.left(self._clock)
 
     def _is_downloading(self) -> bool:
         """Unfinished files grow, or the step waits for the hub and bytes arrive."""
