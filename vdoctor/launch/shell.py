@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Sequence
@@ -70,9 +69,11 @@ def commands(script: str) -> list[list[Token]]:
 
 def splice(script: str, tokens: Sequence[Token], words: Sequence[str]) -> str:
     """The script with `words` in place of `tokens`; words that stay keep their quoting and the space between them."""
+    from difflib import SequenceMatcher  # only an edit has to pay for it
+
     old = [token.word for token in tokens]
     text = ""
-    for tag, a1, a2, b1, b2 in difflib.SequenceMatcher(None, old, list(words), autojunk=False).get_opcodes():
+    for tag, a1, a2, b1, b2 in SequenceMatcher(None, old, list(words), autojunk=False).get_opcodes():
         if tag == "delete":
             continue
         # What stands in the place of something keeps the blanks (or the line break) in front of it.

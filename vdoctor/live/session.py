@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -18,7 +17,6 @@ from typing import Any, BinaryIO, TextIO
 from vdoctor import __version__
 from vdoctor.errors import UserError
 from vdoctor.intake.inputs import small_file, text_lines
-from vdoctor.live.packed import is_packed, unpack
 from vdoctor.live.records import Reader, Writer, finite
 from vdoctor.live.skipping import MOST_LATE, Range, SkippingSplitter, late_lines, pieces
 from vdoctor.model import Exit, Fact, Observation, Sample
@@ -123,10 +121,22 @@ class Recorder:
 def is_session(folder: Path) -> bool:
     """Whether the folder was recorded by `watch`, or the file was packed from such a folder by `bundle`."""
     try:
-        return is_packed(folder) or ((folder / "session.json").is_file() and (folder / "log.txt").is_file())
+        if folder.is_file():
+            return _is_packed(folder)
+        return (folder / "session.json").is_file() and (folder / "log.txt").is_file()
     except OSError:
         # A name too long, a folder that may not be entered: whoever opens it says so.
         return False
+
+
+def _is_packed(path: Path) -> bool:
+    with path.open("rb") as file:
+        if file.read(2) != b"\x1f\x8b":
+            return False
+    # The libraries of archives take as long to load as a small log takes to read.
+    from vdoctor.live.packed import is_packed
+
+    return is_packed(path)
 
 
 class Session:
@@ -135,6 +145,10 @@ class Session:
     def __init__(self, folder: Path) -> None:
         """`folder` may be a packed session, too: it is unpacked for as long as this object lives."""
         if folder.is_file():
+            import tempfile
+
+            from vdoctor.live.packed import unpack
+
             self._unpacked = tempfile.TemporaryDirectory(prefix="vdoctor-")
             unpack(folder, Path(self._unpacked.name))
             folder = Path(self._unpacked.name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -27,6 +26,8 @@ _MEASURED = ("tokens_per_second", "latency")
 
 def key_of(words: Sequence[str]) -> str:
     """Names a command without showing it: keys and tokens may stand in it."""
+    import hashlib
+
     return hashlib.sha256("\0".join(words).encode("utf-8", "surrogateescape")).hexdigest()
 
 
