@@ -196,4 +196,5 @@ def test_a_config_file_that_cannot_be_read_is_told(vllm: str, tmp_path: Path) ->
     os.mkfifo(pipe)
     for file, says in ((tmp_path / "no.yaml", "is not there"), (pipe, "not a plain file"), (tmp_path, "plain file")):
         done = run("--", vllm, "serve", str(tmp_path / "model"), "--config", str(file), env=site(vllm))
+        assert ("args.invalid-value" in done.stdout) is (says == "is not there")
         assert says in " ".join(done.stdout.split()) and "Traceback" not in done.stderr

@@ -60,6 +60,8 @@ PROBED: dict[str, tuple[str, str]] = {
     "lib.cuda_compat": ("compat libcuda.so.1 in front of the driver's", "plain"),
     "torch.needed": ("torch that this vLLM was built for, where another one is installed", "plain"),
     "py.conflicts": ("packages whose version vLLM's own requirements exclude", "plain"),
+    "args.config_file": ("file of --config", "plain"),
+    "args.config_missing": ("the file of --config is not there", "plain"),
     "args.not_a_number": ("the option wants a number", "plain"),
     "args.not_a_share": ("the option wants a share between 0 and 1", "plain"),
     "env.unknown": ("VLLM_ variables that no release has", "plain"),

@@ -20,6 +20,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "api.tool_parser_unknown": ("not among the tool parsers of this vLLM", "该 vLLM 没有这个 tool parser"),
     "args.choices": ("allowed: {value}", "允许的取值：{value}"),
+    "args.config_missing": ("no such file", "没有这个文件"),
     "args.not_a_number": ("no number", "不是数字"),
     "args.not_a_share": ("no share between 0 and 1", "不是 0 到 1 之间的比例"),
     "args.unknown_flags": ("not among the options of this vLLM: {value}", "该 vLLM 没有这些参数：{value}"),

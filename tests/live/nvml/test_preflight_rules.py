@@ -183,6 +183,7 @@ SCENES: dict[str, Scene] = {
     "args.memory-fraction": Scene(("--gpu-memory-utilization", "90")),
     "args.invalid-choice": Scene(("--dtype", "fp64")),
     "args.unknown-flag": Scene(("--enable-metrics",)),
+    "args.config-file": Scene(("--config", "no/such.yaml")),
     "args.variable-misspelt": Scene(env={"VLLM_ATTENTION_BACKND": "x"}),
     "args.port-variable": Scene(env={"VLLM_PORT": "tcp://10.0.0.1:80"}),
     "api.template-missing": Scene(("--chat-template", "no/such.jinja")),

@@ -291,3 +291,10 @@ def test_blocks_of_fp8_weights(
     moe = {"model_type": "qwen3_moe", "num_experts": 8, "moe_intermediate_size": 1536, "quantization_config": section}
     found = looked(whole(tmp_path / "m", **moe | changes), *words, **{"vllm.version": version})
     assert found.get("quant.partition") == cut
+
+
+@pytest.mark.parametrize(("version", "length"), [("0.29.0", 16384), ("0.30.0", 4096), ("0.32.0+cpu", 4096)])
+def test_yarn_is_stretched_by_older_releases(version: str, length: int, tmp_path: Path) -> None:
+    rope = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+    found = looked(whole(tmp_path / "m", rope_scaling=rope), **{"vllm.version": version})
+    assert found["model.derived_max_len"] == length

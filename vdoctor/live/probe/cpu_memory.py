@@ -17,8 +17,8 @@ from vdoctor.live.probe.host import cgroup_limit
 from vdoctor.model import FactValue, Launch
 
 _GIB = 1 << 30
-#: The releases that make this test (vllm/v1/worker/cpu_worker.py), and from which one on they know control groups.
-_FIRST, _GROUPS = Version("0.20"), Version("0.29")
+#: The first release read that makes this test (vllm/v1/worker/cpu_worker.py), and one that counts control groups.
+_FIRST, _GROUPS = Version("0.20"), Version("0.26")
 #: What counts as available (get_memory_node_info in vllm/utils/cpu_resource_utils.py).
 _AVAILABLE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
 _USED = ("sys/fs/cgroup/memory.current", "sys/fs/cgroup/memory/memory.usage_in_bytes")

@@ -27,4 +27,16 @@ def files(launch: Launch, options: OptionTable, model: str | None) -> Seen:
         # A bare word may be a template that vLLM brings along; a path never is.
         missing = not Path(template).expanduser().is_file() and ("/" in template or template.endswith(".jinja"))
         seen.add("api.template_missing", missing, f"probe:{template}")
+    config = text_of(launch, "--config", options)
+    if config:
+        seen.add("args.config_file", config, "argv")
+        seen.add("args.config_missing", not _exists(config), f"probe:{config}")
     return seen
+
+
+def _exists(name: str) -> bool:
+    """vLLM opens the path as it is written; one that cannot be asked about counts as there."""
+    try:
+        return Path(name).exists()
+    except (OSError, ValueError):
+        return True

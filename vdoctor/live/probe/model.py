@@ -171,17 +171,17 @@ def _numbers(seen: Seen, config: ModelConfig, source: str, *, length: bool = Tru
         seen.add("model.kv_heads", config.kv_heads or None, source)
     seen.add("model.checkpoint_quantization", config.quantization or "", source)
     if length and any(isinstance(config.text.get(key), int) for key in _LENGTHS):
-        seen.add("model.derived_max_len", _longest(config), source)
+        seen.add("model.derived_max_len", longest(config), source)
 
 
-def _longest(config: ModelConfig) -> int:
-    """The most that any release allows: model_max_length stretches it, and older releases multiply YaRN's original
-    length (vllm/config/model.py: _get_and_verify_max_len)."""
+def longest(config: ModelConfig, *, stretches: bool = True) -> int:
+    """The most that any release allows: model_max_length stretches it, and releases that stretch YaRN multiply its
+    original length (vllm/config/model.py: _get_and_verify_max_len)."""
     rope = rope_of(config.text)
     kind, factor = str(rope.get("rope_type") or rope.get("type") or ""), rope.get("factor")
     original, own = rope.get("original_max_position_embeddings"), config.text.get("model_max_length")
     stretched = 0
-    if "yarn" in kind and isinstance(factor, int | float) and 1 <= factor <= 10_000:
+    if stretches and "yarn" in kind and isinstance(factor, int | float) and 1 <= factor <= 10_000:
         stretched = int((original if isinstance(original, int) else config.max_len) * factor)
     # LongRoPE starts short unless a length is asked for; up to the declared one it may be.
     declared = [value for key in _LENGTHS if isinstance(value := config.text.get(key), int)]

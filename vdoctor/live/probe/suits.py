@@ -12,7 +12,7 @@ from vdoctor.budget.config import ModelConfig
 from vdoctor.launch.options import OptionTable
 from vdoctor.launch.values import last_values
 from vdoctor.live.probe.finding import Seen
-from vdoctor.live.probe.model import ModelLook
+from vdoctor.live.probe.model import ModelLook, longest
 from vdoctor.model import FactValue, Launch
 
 #: Endings that vLLM turns into nothing else; classifiers and embedding models are adapted (models/adapters.py).
@@ -61,6 +61,14 @@ def suits(seen: Seen, launch: Launch, options: OptionTable, facts: Mapping[str, 
         if isinstance(answer, Mapping) and not {"--hf-overrides", "--config", "--model-impl"} & flags.keys():
             _architecture(found, look, flags, answer)
         _quantization(found, look, flags)
+        if (
+            look.config is not None
+            and "model.derived_max_len" in facts
+            and not _before(facts.get("vllm.version"), "0.30")
+        ):
+            exact = "vllm.version" in facts
+            source = f"probe:{look.folder / 'config.json'}" if look.folder else "table"
+            found.add("model.derived_max_len", longest(look.config, stretches=not exact), source)
         if look.config is not None:
             _cuts(found, look.config, look.raw, facts)
             if not {"--enable-expert-parallel", "--data-parallel-size", "--hf-overrides"} & flags.keys():
