@@ -251,10 +251,30 @@ def test_line_is_redacted_to_the_letter(line: str, expected: str) -> None:
 
 
 def test_options_of_a_command_tell_names_of_models() -> None:
-    words = ["vllm", "serve", "acme/apex-llm", "--served-model-name", "payroll", "fraud", "--port", "1", "--lora-modules"]
+    words = [
+        "vllm",
+        "serve",
+        "acme/apex-llm",
+        "--served-model-name",
+        "payroll",
+        "fraud",
+        "--port",
+        "1",
+        "--lora-modules",
+    ]
     words += ["tax=acme/tax-lora", "hr=/mnt/a/hr", "--tokenizer", "Qwen/Qwen3-8B", "--model", "secret-13b"]
     assert Redactor().words(words) == [
-        *("vllm", "serve", "org-1/model-1", "--served-model-name", "model-2", "model-3", "--port", "1", "--lora-modules"),
+        *(
+            "vllm",
+            "serve",
+            "org-1/model-1",
+            "--served-model-name",
+            "model-2",
+            "model-3",
+            "--port",
+            "1",
+            "--lora-modules",
+        ),
         *("model-4=org-1/model-5", "hr=/model-path-1", "--tokenizer", "Qwen/Qwen3-8B", "--model", "model-6"),
     ]
 
@@ -263,7 +283,15 @@ def test_facts_and_changes_that_name_models_are_hidden() -> None:
     told = report(
         facts={"model.name": Fact("acme-corp/secret-7b", "argv"), "model.tokenizer": Fact("Qwen/Qwen3-8B", "argv")},
         command=("vllm", "serve", "acme-corp/secret-7b"),
-        trials=(Trial("a", Change({"--served-model-name": "payroll"}, {}, {}), "vllm serve acme-corp/secret-7b", "confirmed", 3.0),),
+        trials=(
+            Trial(
+                "a",
+                Change({"--served-model-name": "payroll"}, {}, {}),
+                "vllm serve acme-corp/secret-7b",
+                "confirmed",
+                3.0,
+            ),
+        ),
     )
     done = redact(told)
     assert done.facts["model.name"].value == "org-1/model-1"

@@ -28,6 +28,7 @@ from vdoctor.launch.options import OptionTable, load
 from vdoctor.live.model_folder import find_model, read_model
 from vdoctor.model import Change, Launch
 from vdoctor.report.estimate import Answer, markdown, text, to_dict
+from vdoctor.report.json import printed
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ def run(
 
 def _render(answer: Answer, form: str, lang: str) -> str:
     if form == "json":
-        return json.dumps(to_dict(answer, lang), ensure_ascii=False, indent=2) + "\n"
+        return printed(to_dict(answer, lang), 2) + "\n"
     return markdown(answer, lang) if form == "markdown" else text(answer, lang)
 
 
