@@ -100,7 +100,7 @@ def _tell(outcome: Outcome, lang: str) -> int:
 
 def _with_progress(found: Sequence[Input | UserError], outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
     """Many logs on a terminal: a bar on standard error."""
-    with progress(len(found), _SHOW_PROGRESS) as advance:
+    with progress(len(found), _SHOW_PROGRESS, counted=True) as advance:
         for outcome in outcomes:
             yield outcome
             advance(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +19,7 @@ from vdoctor.live.session import Session, is_session
 from vdoctor.model import Report, Sample
 from vdoctor.report.comparison import Comparison, Row, lines, to_dict
 from vdoctor.report.comparison import compare as compared
+from vdoctor.report.json import printed
 from vdoctor.store import load_rules
 
 _GIB = 1 << 30
@@ -48,7 +48,7 @@ def compare(
         first, second = redacted(first, redactor), redacted(second, redactor)
     found = compared(first, second, _page_cache(before, after))
     if form == "json":
-        text = json.dumps(to_dict(found, first, second), indent=1, ensure_ascii=False) + "\n"
+        text = printed(to_dict(found, first, second)) + "\n"
     elif form in ("markdown", "html"):
         from vdoctor.report import comparison_pages
 

@@ -26,6 +26,7 @@ from vdoctor.launch.options import OptionTable, load
 from vdoctor.launch.values import model_of
 from vdoctor.model import Change, Launch
 from vdoctor.report.estimate import Answer, markdown, text, to_dict
+from vdoctor.report.json import printed
 
 
 def run(
@@ -107,7 +108,7 @@ def _beside(
 
 def _render(answer: Answer, form: str, lang: str) -> str:
     if form == "json":
-        return json.dumps(to_dict(answer, lang), ensure_ascii=False, indent=2) + "\n"
+        return printed(to_dict(answer, lang), 2) + "\n"
     return markdown(answer, lang) if form == "markdown" else text(answer, lang)
 
 

@@ -20,7 +20,7 @@ from vdoctor.launch.options import OptionTable
 from vdoctor.live.session import Session
 from vdoctor.model import Report, Source
 from vdoctor.relaunch.book import Book
-from vdoctor.report.json import to_dict
+from vdoctor.report.json import printed, to_dict
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.sieve.around import Near
 from vdoctor.sieve.examine import examine_input
@@ -106,7 +106,7 @@ def render(
     if form == "json":
         data = [to_dict(report, lang) for report in reports]
         whole = "utf" in (sys.stdout.encoding or "utf-8").lower()
-        return json.dumps(data[0] if len(data) == 1 else data, indent=1, ensure_ascii=not whole) + "\n"
+        return printed(data[0] if len(data) == 1 else data, ascii_only=not whole) + "\n"
     if form == "markdown":
         from vdoctor.report.markdown import render as render_markdown
 

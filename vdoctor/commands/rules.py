@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from vdoctor.launch import options as option_tables
 from vdoctor.model import Event, phase_of
 from vdoctor.proof import example_faults
 from vdoctor.proof import lint as prove
-from vdoctor.report.json import pick
+from vdoctor.report.json import pick, printed
 from vdoctor.rulebase.causes import CAUSES
 from vdoctor.rulebase.draft import draft
 from vdoctor.rulebase.loader import load
@@ -42,7 +41,7 @@ def list_rules(folders: Sequence[Path], *, lang: str, form: str) -> int:
         for r in base.rules
     ]
     if form == "json":
-        show(json.dumps(rows, indent=1, ensure_ascii=False))
+        show(printed(rows))
         return 0
     width = max((len(row["rule"]) for row in rows), default=0)
     for row in rows:

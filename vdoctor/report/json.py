@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,14 @@ from vdoctor import __version__
 from vdoctor.model import Change, Fact, Finding, Fix, Motion, NotEvaluated, PhaseTime, Proof, Report, Span, Trial
 
 SCHEMA = "vdoctor.report/1"
+#: Characters that JSON leaves as they are, and a terminal obeys: DEL, the second set of controls, marks of direction.
+_OBEYED = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def printed(data: Any, indent: int | None = 1, *, ascii_only: bool = False) -> str:
+    """Data as JSON in which nothing can reach a terminal as a command: such characters are written as escapes."""
+    text = json.dumps(data, indent=indent, ensure_ascii=ascii_only)
+    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def to_dict(report: Report, lang: str = "en") -> dict[str, Any]:
