@@ -54,8 +54,7 @@ class Supervisor:
         self._killed = False
         self._gone: Message | None = None
         self._history: History | None = None
-        self._farewell: list[str] = []
-        self._env: dict[str, str] = {}
+        self._farewell: tuple[Sequence[str], Mapping[str, str]] = ((), {})
 
     def run(self, observer: Observer, argv: Sequence[str], env: Mapping[str, str], *, tick: float = 0.1) -> Exit:
         """Start the child and stay with it. Raises CannotStart; all its processes are gone afterwards."""
@@ -67,7 +66,7 @@ class Supervisor:
     def start(self, argv: Sequence[str], env: Mapping[str, str], farewell: Sequence[str] = ()) -> None:
         """Start the child; its output is passed on from now on. `farewell`: a command to be run when it is gone, whoever
         ended it and whatever became of us. Raises CannotStart."""
-        self._farewell, self._env = list(farewell), dict(env)
+        self._farewell = farewell, env
         self._start(lambda: start_child(list(argv), dict(env), farewell), 2)
 
     def start_input(self) -> None:
@@ -139,7 +138,7 @@ class Supervisor:
         from vdoctor.live.strays import end
 
         code = end(self._pid) if self._pid else 0
-        say_farewell(self._farewell, self._env)
+        say_farewell(*self._farewell)
         return code
 
     def stop(self) -> None:
