@@ -29,18 +29,32 @@ PLAN = {"context_other": 0.5, "weights": 2.0, "activation_peak": 1.0, "kv_cache"
 #: The driver gives memory in pieces of 2 MiB and keeps some for itself; a tenth of a second passes between two looks.
 TOLERANCE_GIB, TOLERANCE_SHARE = 0.06, 0.03
 PHASES = ["launch", "weight_load", "kv_init", "graph_capture", "runtime"]
-#: Seconds since the launch at which the stand-in's memory moves: each step of the child takes a second or more.
-MOVES = {"context_other": 0.7, "weights": 1.7, "peak": 2.5, "drop": 2.9, "kv_cache": 3.7, "cuda_graphs": 4.7}
+#: Where the stand-in's memory stands before the start.
+BEFORE_GIB = 1
 
 CHILD = r"""
 import json, os, sys, time
 plan, truth_file, real = json.loads(sys.argv[1]), sys.argv[2], sys.argv[3] == "real"
+samples, memory = sys.argv[4], sys.argv[5]
 GIB = 1 << 30
 held, truth, PID = {}, {}, os.getpid()
 if real:
     import torch
 def say(text):
     print("(EngineCore_DP0 pid=%d) INFO 01-01 00:00:00 %s" % (PID, text), flush=True)
+def measured(what):
+    # Wait until vdoctor has seen it: a slow machine shifts nothing.
+    end = time.monotonic() + 30
+    while time.monotonic() < end and what not in open(samples).read():
+        time.sleep(0.05)
+    time.sleep(0.2)
+def play(gib):
+    # The stand-in's memory moves by so much.
+    size = int(open(memory).read()) + int(gib * GIB)
+    with open(memory + ".new", "w") as file:
+        file.write(str(size))
+    os.replace(memory + ".new", memory)
+    measured('"memory_used":%d' % size)
 def used():
     if not real:
         return None
@@ -50,10 +64,15 @@ def used():
 def take(name):
     if real:
         held[name] = torch.ones(int(plan[name] * GIB), dtype=torch.uint8, device="cuda")
+    else:
+        play(plan[name])
     truth[name] = used()
+measured('"memory_used":')
 say("[api_server.py:1] vLLM API server version 0.11.0")
 if real:
     torch.zeros(1, device="cuda")
+else:
+    play(plan["context_other"])
 truth["context_other"] = used()
 time.sleep(1)
 say("[gpu_model_runner.py:2602] Starting to load model org/model...")
@@ -68,6 +87,8 @@ time.sleep(0.4)
 if real:
     del held["activation_peak"]
     torch.cuda.empty_cache()
+else:
+    play(-plan["activation_peak"])
 truth["after_peak"] = used()
 time.sleep(0.4)
 say("[gpu_worker.py:298] Available KV cache memory: %.2f GiB" % plan["kv_cache"])
@@ -75,6 +96,8 @@ take("kv_cache")
 say("[kv_cache_utils.py:1087] GPU KV cache size: 65,536 tokens")
 time.sleep(0.9)
 print("Capturing CUDA graphs (decode, FULL):   0%|          | 0/2 [00:00<?, ?it/s]", end="\r", file=sys.stderr, flush=True)
+# Captures take their time; what is there at the very next look after the line counts for the step before.
+time.sleep(0.4)
 take("cuda_graphs")
 time.sleep(0.9)
 say("[gpu_model_runner.py:3480] Graph capturing finished in 1 secs, took %.2f GiB" % plan["cuda_graphs"])
@@ -136,12 +159,8 @@ def _stand_in(place: Path) -> dict[str, str]:
     source = ROOT / "tests" / "live" / "nvml" / "fake_nvml.c"
     library = place / "libnvidia-ml.so.1"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-pthread", "-o", str(library), str(source)], check=True)
-    used = 1.0
-    rows = [f"gpu 0 Stand-in GPU-aaaa {24 * GIB} {GIB // 2}", f"at 0 used 0 {GIB}"]
-    for name, at in MOVES.items():
-        used += {"peak": PLAN["activation_peak"], "drop": -PLAN["activation_peak"]}.get(name, PLAN.get(name, 0.0))
-        rows.append(f"at {at} used 0 {int(used * GIB)}")
-    (place / "trajectory").write_text("\n".join(rows) + "\n")
+    (place / "memory").write_text(str(BEFORE_GIB * GIB))
+    (place / "trajectory").write_text(f"gpu 0 Stand-in GPU-aaaa {24 * GIB} {GIB // 2}\nfile 0 {place / 'memory'}\n")
     return {**os.environ, "LD_LIBRARY_PATH": str(place), "FAKE_NVML": str(place / "trajectory")}
 
 
@@ -154,6 +173,7 @@ def _watch(
     argv += ["--events", str(told), "--format", "json", "--output", str(place / "report.json"), "--no-redact", "--"]
     child = sys.executable if options.stand_in else options.python
     argv += [child, "-c", CHILD, json.dumps(PLAN), str(place / "truth"), "played" if options.stand_in else "real"]
+    argv += [str(session / "samples.jsonl"), str(place / "memory")]
     path = os.pathsep.join(filter(None, (str(ROOT), env.get("PYTHONPATH"))))
     done = subprocess.run(argv, env={**env, "PYTHONPATH": path}, stdout=subprocess.DEVNULL)
     if done.returncode or not (place / "truth").is_file():

@@ -7,6 +7,7 @@
      mig GPU CARD NAME UUID TOTAL GI CI      a slice of the card CARD (GPU 16 and above)
      used GPU VALUE...                       memory in use, one value a call, the last one stays
      util GPU VALUE...                       utilisation in percent, likewise
+     file GPU PATH                           memory in use is the number in that file, at each question
      at SECONDS WHAT GPU VALUE [VALUE]       from this moment on (seconds since nvmlInit):
         used util power throttle ecc rx tx   the value (power in milliwatts, rx and tx in KiB/s)
         proc PID BYTES                       a process holds so much; 0: it is gone; -1: the driver does not say
@@ -42,7 +43,7 @@ static const char *METER_NAMES[METERS] = {"used", "util", "power", "throttle", "
 typedef struct {
     int there, number, card, error, gi, ci, slices, processes;
     int steps[2], at[2];
-    char name[96], uuid[96];
+    char name[96], uuid[96], file[512];
     unsigned long long total, reserved;
     long long step[2][MAX_STEPS], meter[METERS];
     struct { unsigned int pid; long long bytes; } process[MAX_PROCESSES];
@@ -121,6 +122,8 @@ static int read_file(void) {
         int place = atoi(first) % MAX_GPUS;
         Gpu *gpu = &gpus[place];
         gpu->number = place;
+        if (!strcmp(what, "file"))
+            snprintf(gpu->file, sizeof gpu->file, "%s", strtok(NULL, " \n"));
         if (!strcmp(what, "init"))
             code = atoi(first);
         else if (!strcmp(what, "gpu") || !strcmp(what, "mig"))
@@ -167,6 +170,13 @@ static double play(const Gpu *asked) {
         for (int meter = 0; meter < METERS; meter++)
             if (!strcmp(event->what, METER_NAMES[meter]))
                 gpu->meter[meter] = event->value;
+    }
+    for (int at = 0; at < MAX_GPUS; at++) {
+        FILE *file = gpus[at].file[0] ? fopen(gpus[at].file, "r") : NULL;
+        if (file && fscanf(file, "%lld", &gpus[at].meter[USED]) != 1)
+            gpus[at].meter[USED] = 0;
+        if (file)
+            fclose(file);
     }
     pthread_mutex_unlock(&lock);
     return wait;

@@ -15,7 +15,7 @@ from vdoctor.live import procfs
 
 GIB = 1 << 30
 MIB = 1 << 20
-#: A start as V1 prints it, one second a phase; the memory moves in the middle of each.
+#: A start as V1 prints it, the memory moves in the middle of each phase.
 STEPS = (
     "[api_server.py:1] vLLM API server version 0.11.0",
     "[gpu_model_runner.py:2602] Starting to load model org/model...",
@@ -25,39 +25,51 @@ STEPS = (
     "[kv_cache_utils.py:1087] GPU KV cache size: 65,536 tokens",
 )
 SCRIPT = r"""
-import sys, time
+import os, sys, time
 def say(text):
     print("(EngineCore_DP0 pid=77) INFO 12-01 00:00:00 " + text, flush=True)
-say(STEPS[0]); time.sleep(1)
-say(STEPS[1]); time.sleep(1)
-say(STEPS[2]); say(STEPS[3]); time.sleep(1.2)
-say(STEPS[4]); say(STEPS[5]); time.sleep(0.9)
-if GRAPHS:
+def uses(gib, mib=0):
+    with open(MEMORY + ".new", "w") as file:
+        file.write(str((gib << 30) + (mib << 20)))
+    os.replace(MEMORY + ".new", MEMORY)
+    seen((gib << 30) + (mib << 20))
+def seen(size):
+    end = time.monotonic() + 20
+    while MEASURED and time.monotonic() < end:
+        with open(SAMPLES) as file:
+            if f'"memory_used":{size}' in file.read():
+                break
+        time.sleep(0.05)
+    time.sleep(0.2)
+if MEASURED:
+    seen(1 << 30)
+say(STEPS[0]); time.sleep(0.4); uses(1, 600)
+say(STEPS[1]); time.sleep(0.4); uses(11, 700)
+say(STEPS[2]); say(STEPS[3]); time.sleep(0.4); uses(13, 700); uses(11, 800)
+say(STEPS[4]); say(STEPS[5]); time.sleep(0.4); uses(19, 800)
+if GRAPHS is not None:
     print("Capturing CUDA graphs (decode, FULL):   0%|          | 0/2 [00:00<?, ?it/s]", end="\r", file=sys.stderr, flush=True)
-    time.sleep(0.9)
+    time.sleep(0.4); uses(*GRAPHS)
     say("[gpu_model_runner.py:3480] Graph capturing finished in 1 secs, took 0.50 GiB")
 say("[core.py:210] init engine (profile, create kv cache, warmup model) took 3.00 seconds")
 print("(APIServer pid=1) INFO:     Application startup complete.", flush=True)
 time.sleep(0.6)
 """
-#: Where the memory stands after the launch; the interpreter itself needs about a tenth of a second.
-NORMAL = f"""
-gpu 0 NVIDIA-L4 GPU-aaaa {24 * GIB} {512 * MIB}
-at 0 used 0 {1 * GIB}
-at 0 util 0 0
-at 0.7 used 0 {1 * GIB + 600 * MIB}
-at 1.7 used 0 {11 * GIB + 700 * MIB}
-at 2.5 used 0 {13 * GIB + 700 * MIB}
-at 2.9 used 0 {11 * GIB + 800 * MIB}
-at 3.7 used 0 {19 * GIB + 800 * MIB}
-"""
-GRAPHS = f"at 4.7 used 0 {20 * GIB + 700 * MIB}\n"
+#: The memory is what the script writes into a file, and it waits until that was measured: a slow machine shifts nothing.
+NORMAL = f"gpu 0 NVIDIA-L4 GPU-aaaa {24 * GIB} {512 * MIB}\nat 0 util 0 0\nfile 0 MEMORY\n"
+GRAPHS = (20, 700)
 
 
-def watched(env: dict[str, str], folder: Path, *, graphs: bool = True, lang: str = "en") -> tuple[dict[str, Any], str]:
+def watched(
+    play: Play, trajectory: str, folder: Path, *, graphs: tuple[int, int] | None = GRAPHS, lang: str = "en"
+) -> tuple[dict[str, Any], str]:
     """The report and the text of a start under `watch`."""
     result = folder / "result.json"
-    program = f"STEPS, GRAPHS = {STEPS!r}, {graphs}\n{SCRIPT}"
+    memory = folder / "memory"
+    memory.write_text(str(GIB))
+    env = play(trajectory.replace("MEMORY", str(memory)))
+    given = (STEPS, graphs, str(memory), str(folder / "session" / "samples.jsonl"), "file 0" in trajectory)
+    program = f"STEPS, GRAPHS, MEMORY, SAMPLES, MEASURED = {given!r}\n{SCRIPT}"
     options = ["--interval", "0.05", "--session", str(folder / "session"), "--lang", lang]
     argv = [*VDOCTOR, "watch", *options, "--format", "json", "--output", str(result), "--", "python3", "-c", program]
     done = run(argv, env=env)
@@ -72,7 +84,7 @@ def measured(report: dict[str, Any], gpu: int = 0) -> dict[str, float | None]:
 
 
 def test_ledger_of_a_normal_start_is_what_was_played(play: Play, tmp_path: Path) -> None:
-    report, text = watched(play(NORMAL + GRAPHS), tmp_path)
+    report, text = watched(play, NORMAL, tmp_path)
     assert report["verdict"] == "healthy"
     found = {name: round(value or 0, 2) for name, value in measured(report).items()}
     assert found == {
@@ -100,15 +112,14 @@ def test_ledger_of_a_normal_start_is_what_was_played(play: Play, tmp_path: Path)
 
 
 def test_graph_memory_that_the_log_does_not_count_is_measured(play: Play, tmp_path: Path) -> None:
-    jump = f"at 4.7 used 0 {23 * GIB}\n"
-    report, _ = watched(play(NORMAL + jump), tmp_path)
+    report, _ = watched(play, NORMAL, tmp_path, graphs=(23, 0))
     part = report["memory"]["gpus"][0]["parts"]["cuda_graphs"]
     assert part["log"] == 0.5
     assert part["measured"] == pytest.approx(3 + 224 / 1024, abs=0.01)
 
 
 def test_without_a_capture_there_is_no_part_for_it(play: Play, tmp_path: Path) -> None:
-    report, text = watched(play(NORMAL), tmp_path, graphs=False)
+    report, text = watched(play, NORMAL, tmp_path, graphs=None)
     assert report["memory"]["gpus"][0]["parts"]["cuda_graphs"] == {"log": None, "measured": None}
     assert report["memory"]["gpus"][0]["unexplained"] == pytest.approx(0.2, abs=0.01)
     assert "CUDA graphs" not in text
@@ -116,8 +127,8 @@ def test_without_a_capture_there_is_no_part_for_it(play: Play, tmp_path: Path) -
 
 def test_who_held_memory_before_the_start_is_named(play: Play, tmp_path: Path) -> None:
     me = os.getpid()
-    held = NORMAL.replace(f"at 0 used 0 {1 * GIB}", f"at 0 used 0 {1 * GIB}\nat 0 proc 0 {me} {900 * MIB}")
-    report, text = watched(play(held + GRAPHS), tmp_path, lang="zh")
+    held = f"{NORMAL}at 0 proc 0 {me} {900 * MIB}\n"
+    report, text = watched(play, held, tmp_path, lang="zh")
     name = procfs.stat(me)
     known = name.name if name is not None and procfs.sees_all() else None
     assert report["memory"]["gpus"][0]["holders_at_start"] == [{"pid": me, "name": known, "gib": 0.879}]
@@ -127,7 +138,7 @@ def test_who_held_memory_before_the_start_is_named(play: Play, tmp_path: Path) -
 
 def test_driver_that_does_not_tell_memory_leaves_the_parts_open(play: Play, tmp_path: Path) -> None:
     trajectory = f"gpu 0 NVIDIA-L4 GPU-aaaa {24 * GIB}\nused 0 5 NS\nutil 0 3\n"
-    report, _ = watched(play(trajectory), tmp_path)
+    report, _ = watched(play, trajectory, tmp_path)
     row = report["memory"]["gpus"][0]
     assert {part["measured"] for part in row["parts"].values()} <= {None, 0.0}
     assert (row["unexplained"], row["free"]) == (None, None)
