@@ -220,13 +220,16 @@ def test_broken_file_in_the_compile_cache_is_set_aside_and_nothing_is_deleted(be
     fresh = [Path("/tmp") / name for name in ("vllm-fresh-cache", "vllm-fresh-inductor", "vllm-fresh-triton")]
     there = [path for path in fresh if path.exists()]
     try:
-        status, report, told = bench.confirm(session, "--confirm", "ask", env=env)
+        # The second trial leaves the vLLM cache where it is and fails as before; that nothing else is needed, fast tests show.
+        status, report, told = bench.confirm(session, "--confirm", "ask", "--max-trials", "2", env=env)
     finally:
         for path in set(fresh) - set(there):
             shutil.rmtree(path, ignore_errors=True)
     assert status == 0, told
     assert report["findings"][0]["id"].startswith("compile."), told
-    assert set(changes(report)["env"]) == {"VLLM_CACHE_ROOT"}, told
+    assert "VLLM_CACHE_ROOT" in changes(report)["env"], told
+    assert set(changes(report)["env"]) <= {"VLLM_CACHE_ROOT", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"}, told
+    assert [trial["verdict"] for trial in report["trials"]] == ["confirmed", "same failure"], told
     assert changes(report)["flags"] == {}
     assert sorted(str(path) for path in cache.rglob("*")) == before
     assert all(path.read_bytes() == b"cut off" for path in broken)
