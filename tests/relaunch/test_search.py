@@ -108,6 +108,22 @@ def test_change_that_is_not_needed_is_left_out_again() -> None:
     assert run.result == "B=1 vllm serve m"
 
 
+def test_part_that_brings_the_failure_back_is_not_left_out_a_second_time() -> None:
+    cause = finding("compile.stale-cache", fix("fresh", "safe", {"A": "1", "B": "1", "C": "1"}))
+
+    def world(flags: dict[str, str], env: dict[str, str | None]) -> Outcome:
+        return WORKS if "A" in env else fails("kv_init.compile", cause)
+
+    run = play("vllm serve m", world)
+    assert run.result == "A=1 vllm serve m"
+    assert [dict(candidate.launch.env).keys() for candidate in run.tried] == [
+        {"A", "B", "C"},
+        {"B", "C"},
+        {"A", "C"},
+        {"A"},
+    ]
+
+
 def test_parts_of_one_fix_that_are_not_needed_are_left_out() -> None:
     cause = finding("compile.stale-cache", fix("fresh", "safe", {"A": "1", "B": "1", "C": "1"}))
     run = play("vllm serve m", lambda s, e: WORKS if e.get("B") else fails("kv_init.compile", cause))

@@ -1,12 +1,12 @@
 """`vdoctor check` finds a fault before the start; the real vLLM then fails with the same one.
 
-The faults that tests/vllm/test_real_vllm.py starts are checked there, before the same start.
+The faults that tests/vllm/test_real_vllm.py and tests/vllm/test_confirm.py start are checked there, before the same
+start.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +20,6 @@ from tests.vllm.watched import RealVllm, foreseen, free_port, watching
 pytestmark = pytest.mark.vllm
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4976698672\n"
-_COMPILER = re.compile(r"(?:.*-)?(?:g?cc|[gc]\+\+|clang(?:\+\+)?)(?:-\d+)?$")
 
 
 class Fault(NamedTuple):
@@ -70,7 +69,6 @@ FAULTS = {
     "tool-parser": Fault(
         "api.template-or-parser", options=(*SHORT, "--enable-auto-tool-choice", "--tool-call-parser", "hermess")
     ),
-    "not-quantized": Fault("quant.not-quantized", options=(*SHORT, "--quantization", "awq")),
     "choice": Fault("args.invalid-value", options=(*SHORT, "--dtype", "int3")),
 }
 
@@ -86,23 +84,3 @@ def test_check_foretells_the_failure(name: str, real: RealVllm, tmp_path: Path) 
         watched = watch.finish()
     assert watched.status != 0, watched.log[-3000:]
     assert watched.first["id"] == fault.id, watched.log[-3000:]
-
-
-def test_check_foretells_a_missing_compiler(real: RealVllm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With empty caches vLLM compiles C++ at its start."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for folder in ("/bin", "/usr/bin"):
-        for path in Path(folder).iterdir():
-            if not _COMPILER.match(path.name) and not (programs / path.name).exists():
-                (programs / path.name).symlink_to(path)
-    monkeypatch.setenv("PATH", str(programs))
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
-    for name in ("CC", "CXX"):
-        monkeypatch.delenv(name, raising=False)
-    fresh = real._replace(cache=str(tmp_path / "cache"))
-    argv = serve(fresh, fresh.model, free_port(), SHORT)
-    (told,) = foreseen(fresh, argv)
-    with watching(fresh, tmp_path, argv) as watch:
-        watched = watch.finish()
-    assert watched.first["id"] == told, watched.log[-3000:]

@@ -313,14 +313,14 @@ class WorkerKiller:
             os.kill(self.killed, signal.SIGKILL)
 
 
-def foreseen(real: RealVllm, argv: Sequence[str]) -> list[str]:
-    """The ids that ``vdoctor check`` finds before a start in the environment of the server."""
+def foreseen(real: RealVllm, argv: Sequence[str], env: Mapping[str, str] | None = None) -> list[str]:
+    """The ids that ``vdoctor check`` finds before a start in the environment of the server, to which ``env`` is added."""
     done = subprocess.run(
         [sys.executable, "-m", "vdoctor", "check", "--format", "json", "--", *argv],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=ANALYZE_TIMEOUT_S,
-        env=server_environment(real, "check"),
+        env=server_environment(real, "check") | dict(env or {}),
     )
     assert done.returncode in (0, 1), done.stderr.decode()
     ids = [finding["id"] for finding in json.loads(done.stdout)["findings"]]

@@ -206,13 +206,17 @@ class Search:
         """Leave out every single change that is not needed (the last stage of delta debugging: 1-minimal)."""
         atoms = self._standing(steps)
         again = len(atoms) > 1
+        # What brings the first failure back when it alone is left out would do so with fewer changes, too.
+        needed: set[str] = set()
         while again:
             again = False
             for at in range(len(atoms)):
                 fewer = atoms[:at] + atoms[at + 1 :]
-                if not fewer:
+                if not fewer or _name(atoms[at].change) in needed:
                     continue
                 result = yield from self._try(fewer, "drop")
+                if result is not None and result.verdict == "same failure":
+                    needed.add(_name(atoms[at].change))
                 if result is not None and result.verdict == "confirmed":
                     atoms, again = fewer, len(fewer) > 1
                     break
