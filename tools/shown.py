@@ -42,7 +42,7 @@ _BLOCK = re.compile(
     r"(<!-- output(?P<options>(?: \w+=\S+)*) -->\n```\n\$ (?P<command>[^\n]*)\n)(?P<body>.*?)(?=```\n)", re.DOTALL
 )
 #: What differs from run to run.
-_LOOSE = re.compile(r"\d+\.\d+ s\b|pid=\d+|\d\d-\d\d \d\d:\d\d:\d\d|━+|/\S*/(?=start\b)|[ \t]+")
+_LOOSE = re.compile(r"peak, host, GiB[^\n]*|\d+\.\d+ s\b|pid=\d+|\d\d-\d\d \d\d:\d\d:\d\d|━+|/\S*/(?=start\b)|[ \t]+")
 _TINY = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "intermediate_size": 512,
     "num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, "vocab_size": 1000,
