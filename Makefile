@@ -35,7 +35,7 @@ test: lint
 
 test-vllm: venv
 	$(BIN)/python tools/real_vllm.py
-	$(BIN)/python -m pytest -m vllm --timeout 1500 --no-skips tests/vllm/test_real_vllm.py tests/vllm/test_check_real.py tests/vllm/test_served.py tests/vllm/test_estimate.py
+	$(BIN)/python -m pytest -m vllm --timeout 1500 --no-skips tests/vllm
 
 bench: venv
 	$(BIN)/python tools/bench.py --size 40 --large 120 --rounds 3 --check

@@ -20,6 +20,8 @@ from tests.vllm.watched import RealVllm, foreseen, free_port, server_environment
 pytestmark = pytest.mark.vllm
 
 SHORT = ("--max-model-len", "512")
+# Where compilation is not the point.
+EAGER = (*SHORT, "--enforce-eager")
 # Where more than the model's 1024 positions are wanted; each length would be compiled anew.
 LONG = ("--hf-overrides", '{"max_position_embeddings": 400000}', "--max-num-seqs", "4", "--enforce-eager")
 #: GiB of KV cache (VLLM_CPU_KVCACHE_SPACE) over the bytes of a token: 4 layers, 4 heads of 64, keys and values, bf16.
@@ -81,15 +83,19 @@ def longest_without_metrics(report: dict[str, Any]) -> bool:
 
 
 CASES = {
-    "unknown-flag": Case((*SHORT, "--enable-metrics"), exactly({"--enable-metrics": None}), "args.unknown-flag"),
+    "unknown-flag": Case((*EAGER, "--enable-metrics"), exactly({"--enable-metrics": None}), "args.unknown-flag"),
     "heads": Case(
-        (*SHORT, "--tensor-parallel-size", "3"),
+        (*EAGER, "--tensor-parallel-size", "3"),
         size_that_divides_the_heads,
         "tp.heads-not-divisible",
         at_most=6,
     ),
-    "too-long": Case(("--max-model-len", "4096"), exactly({"--max-model-len": "1024"}), "model.max-len-exceeds-config"),
-    "awq": Case((*SHORT, "--quantization", "awq"), exactly({"--quantization": None}), "quant.not-quantized"),
+    "too-long": Case(
+        ("--max-model-len", "4096", "--enforce-eager"),
+        exactly({"--max-model-len": "1024"}),
+        "model.max-len-exceeds-config",
+    ),
+    "awq": Case((*EAGER, "--quantization", "awq"), exactly({"--quantization": None}), "quant.not-quantized"),
     "kv": Case(
         (*LONG, "--max-model-len", "300000"),
         longest,
@@ -173,7 +179,7 @@ def test_port_that_is_taken_is_left_and_another_one_taken_only_with_auto(bench: 
         stranger.bind(("127.0.0.1", 0))
         stranger.listen()
         port = stranger.getsockname()[1]
-        session = bench.failing((*SHORT, "--enforce-eager"), port, {}, ["api.port-in-use"])
+        session = bench.failing(EAGER, port, {}, ["api.port-in-use"])
         status, report, told = bench.confirm(session, env={})
         assert (status, report["trials"]) == (1, []), told
         assert report["findings"][0]["id"] == "api.port-in-use"

@@ -29,6 +29,8 @@ STALL_SEEN_S = STALL_AFTER_S + 10.0
 #: A stopped process is confirmed after three seconds.
 STOP_SEEN_S = 8.0
 DRIP_S = 25.0
+#: Whoever asks a server that hangs gives up: after Ctrl-C the server waits for that, longer than a stall takes.
+PATIENT_S = STOP_SEEN_S + STALL_AFTER_S + 15.0
 
 
 def serve(real: RealVllm, model: str, *options: str) -> list[str]:
@@ -120,7 +122,7 @@ def test_one_of_two_ranks_stopped_while_a_request_runs(real: RealVllm, tmp_path:
     assert (stall.step or "").startswith("runtime.")
     assert watched.report["verdict"] == "stalled"
     assert watched.report["phase"] == "runtime"
-    # An open request keeps the front end for a minute after Ctrl-C: that is not what the user ended.
+    # An open request keeps the front end for a while after Ctrl-C: that is not what the user ended.
     assert (watched.report["motion"]["kind"], watched.report["motion"]["pid"]) == ("stopped", worker)
     assert watched.first["id"] == "dist.straggler"
 
@@ -165,7 +167,7 @@ def test_server_killed_by_the_memory_limit(real: RealVllm, tmp_path: Path) -> No
 
 def _forget(request: urllib.request.Request) -> None:
     try:
-        with urllib.request.urlopen(request, timeout=STOP_TIMEOUT_S) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENT_S) as answer:
             answer.read()
     except OSError:
         pass
