@@ -8,9 +8,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from vdoctor.commands.examine import render, verdict_status
+from vdoctor.commands.examine import emit, render, verdict_status
 from vdoctor.commands.screen import Screen
-from vdoctor.commands.streams import terminal_width, use_color
+from vdoctor.commands.streams import show, terminal_width, use_color
 from vdoctor.demo.playback import cast_of, kind_of
 from vdoctor.diagnose import Examination
 from vdoctor.errors import UserError
@@ -43,7 +43,8 @@ def play(folder: Path, *, speed: float, cast: str, lang: str, color: bool) -> in
     options = option_tables.load()
     stall_after = LEAST if kind_of(folder) == "stall" or cast else None
     examination = Examination(load_rules(), options, parse(command) if command else None, None, stall_after)
-    print(_WORDS["begin"][1 if lang == "zh" else 0].format(folder=folder, speed=speed), flush=True)
+    show(_WORDS["begin"][1 if lang == "zh" else 0].format(folder=folder, speed=speed))
+    sys.stdout.flush()
     with tempfile.TemporaryDirectory(prefix="vdoctor-demo-") as place:
         screen = Screen(
             examination,
@@ -60,7 +61,7 @@ def play(folder: Path, *, speed: float, cast: str, lang: str, color: bool) -> in
         end = screen.run([*argv, *(["--cast", cast] if cast else [])], dict(os.environ))
         report = screen.finish(screen.recorder, end)
     told = render([report], "text", lang, color=color, verbose=False, width=terminal_width(1))
-    print("\n" + told, end="", flush=True)
+    emit("\n" + told, None)
     return verdict_status(report)
 
 
