@@ -75,8 +75,6 @@ _PUBLIC = frozenset(
         "github.com",
         "githubusercontent.com",
         "github.io",
-        "pypi.org",
-        "pythonhosted.org",
         "python.org",
         "pytorch.org",
         "vllm.ai",
