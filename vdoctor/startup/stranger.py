@@ -55,6 +55,12 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
             r"\*{5} Running training \*{5}|[/\\](?:transformers[/\\]trainer|lightning[/\\]\S{0,80}trainer|deepspeed[/\\]runtime[/\\]engine)\.py"
         ),
     ),
+    (
+        "a client of an OpenAI-compatible server",
+        re.compile(
+            r"\bopen_webui\b|\blitellm\b|[/\\]openai[/\\]_base_client\.py|\bopenai\.API(?:Connection|Timeout)Error"
+        ),
+    ),
     ("nginx", re.compile(r"nginx|\" \d{3} \d+ \"(?:https?://|-\")")),
     ("a Python program", re.compile(r"^Traceback \(most recent call last\):|^\s+File \".*\", line \d+")),
     ("a kernel log", re.compile(r"^\[(?:\s*\d+\.\d{6}|\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")),
