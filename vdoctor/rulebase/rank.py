@@ -81,7 +81,8 @@ def evaluate(
 
 def _weakest_first(rule: Rule, hits: list[Hit]) -> list[Hit]:
     """The order in which captures replace each other: the first hit of the strongest signal has the last word."""
-    return sorted(hits[::-1], key=lambda hit: -CONFIDENCES.index(hit.signal.confidence or rule.confidence))
+    ordered = sorted(hits, key=lambda hit: CONFIDENCES.index(hit.signal.confidence or rule.confidence))
+    return ordered[::-1]
 
 
 def _decide(rule: Rule, seen: bool, facts: Facts) -> tuple[bool | None, tuple[str, ...]]:
