@@ -53,6 +53,9 @@ from vdoctor.startup.progress import Progress
 from vdoctor.startup.stranger import Stranger
 from vdoctor.startup.timeline import Timeline
 
+#: Rules on what Kubernetes tells of a server's end, behind its own last words -> whether they are about one that served.
+_TOLD_BEHIND = {"proc.probe-serving": True, "proc.terminated-probe": False}
+
 
 class Examination:
     """One server under examination."""
@@ -166,8 +169,8 @@ class Examination:
             remarks = [f for f in findings if f.severity == "info" and f.id not in told]
             findings = [f for f in findings if f.severity != "info"] + extra + remarks
         # The failure of an earlier start says nothing about the command of the last one.
-        of_last = self._launch is not None or not self._is_earlier()
-        findings = [with_commands(f, launch if of_last else None, facts, self._options) for f in findings]
+        own = launch if self._launch is not None or not self._is_earlier() else None
+        findings = [with_commands(f, own, facts, self._options) for f in findings]
         first = findings[0] if findings else None
         phase, step = where(verdict, first, first is not None and self._is_wrapper(first), self.timeline.furthest)
         return Report(
@@ -202,7 +205,8 @@ class Examination:
 
     def _facts(self, launch: Launch | None) -> dict[str, Fact]:
         asked = launch_facts(launch, self._options) if launch else {}
-        said = together(self._ticket_facts.facts, asked, self._log_facts.facts)
+        stated = self._log_facts.facts if self._is_earlier() else self._log_facts.current
+        said = together(self._ticket_facts.facts, asked, stated)
         facts = self.ledger.facts() | said | self._progress.facts
         facts.update(motion_facts(self.motion, self._motion.frames, self._motion.file_lock))
         facts.update(self._watched.facts(self.exit, silent=not self._outcome.is_death))
@@ -234,7 +238,9 @@ class Examination:
         if ready is not None and line < ready and (severity == "stall" or (severity == "fatal" and self._lives())):
             return False
         shutdown = self.timeline.shutdown_line
-        return severity == "info" or shutdown is None or line < shutdown
+        if _TOLD_BEHIND.get(hit.rule.id, self.timeline.ready) is not self.timeline.ready:
+            return False
+        return severity == "info" or shutdown is None or line < shutdown or hit.rule.id in _TOLD_BEHIND
 
     def _lives(self) -> bool:
         """Ready, and no sign of death since: what looked fatal before was not."""

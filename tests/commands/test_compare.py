@@ -87,6 +87,9 @@ def test_change_of_the_command_is_shown_as_a_difference(cli: Cli, tmp_path: Path
 def test_start_that_failed_can_be_compared(cli: Cli, tmp_path: Path) -> None:
     answer = cli("compare", *logs(tmp_path, HEALTHY, FAILED), "--format", "json")
     assert answer.data["verdict"] == {"before": "healthy", "after": "failed"}
+    answer = cli("compare", *logs(tmp_path, HEALTHY, FAILED), "--lang", "en")
+    assert answer.out.startswith("Before: healthy; after: failed.")
+    assert "(failed: " in answer.out
 
 
 def test_what_cannot_be_read_is_wrong_usage(cli: Cli, tmp_path: Path) -> None:

@@ -160,3 +160,21 @@ def test_what_a_restarted_server_states_replaces_what_it_stated_before() -> None
 )
 def test_a_long_hostile_line_takes_linear_time(text: str) -> None:
     read(HEADER + text)
+
+
+def test_of_the_start_before_only_what_belongs_to_the_machine_is_current() -> None:
+    facts = read(
+        HEADER + "vLLM API server version 0.11.2",
+        HEADER + "non-default args: {'model': 'a', 'gpu_memory_utilization': 0.97}",
+        HEADER + "Model loading took 15.25 GiB memory and 9.0 seconds",
+        HEADER + "torch.OutOfMemoryError: CUDA out of memory. GPU 0 has a total capacity of 23.64 GiB",
+    )
+    assert facts.current == facts.facts
+    facts.restart()
+    for event in EventReader().read([Line(9, HEADER + "non-default args: {'model': 'b'}")]):
+        facts.feed(event)
+    assert {name: fact.value for name, fact in facts.current.items()} == {
+        "vllm.version": "0.11.2",
+        "gpu.total_gib": 23.64,
+        "model.name": "b",
+    }

@@ -39,6 +39,11 @@ def test_offers_the_nearest_option(version: str | None) -> None:
     assert facts("--max-model-length 8", version)["args.nearest"] == "--max-model-len"
 
 
+def test_offers_one_for_each_that_is_misspelt() -> None:
+    near = facts("--gpu-memory-utilisation 0.9 --colour-scheme --tensor-paralel-size 2")["args.nearest"]
+    assert near == "--gpu-memory-utilization, --tensor-parallel-size"
+
+
 def test_offers_nothing_when_nothing_is_near() -> None:
     assert "args.nearest" not in facts("--colour-scheme")
 

@@ -117,6 +117,11 @@ SECRETS: tuple[tuple[str, str], ...] = (
         "MIIBVgIBADANBgkqhkiG9w0BAQEFAASCAUAw",
         '"private_key": "-----BEGIN PRIVATE KEY-----\\nMIIBVgIBADANBgkqhkiG9w0BAQEFAASCAUAw\\n-----END PRIVATE KEY-----\\n"',
     ),
+    ("registryPass77", "docker login -u builder -p registryPass77 registry.acme.example"),
+    ("registryPass78", "podman login registry.acme.example --username builder -p 'registryPass78'"),
+    ("jumpPass79", "sshpass -p jumpPass79 ssh gpu@10.20.30.40 nvidia-smi"),
+    ("mima2026x", "登录用户 root，密码：mima2026x，麻烦看一下"),
+    ("koulingAbc1", "口令是 koulingAbc1"),
     ("admin:curlpass1", "curl -u admin:curlpass1 http://127.0.0.1:8000/metrics"),
     ("mariselle", "FileNotFoundError: [Errno 2] No such file or directory: '/home/mariselle/.cache/x'"),
     (

@@ -341,3 +341,13 @@ def test_unknown_options_are_removed_all_at_once() -> None:
     (finding,) = examine(base(text), log, "vllm serve --enable-metrics m --swap-pages 4 --port 1").findings
     assert finding.fixes[0].command == "vllm serve m --port 1"
     assert finding.fixes[0].title["en"] == "without --enable-metrics, --swap-pages"
+
+
+def test_captures_of_a_strong_signal_replace_those_of_a_weak_one_before_it() -> None:
+    weak = signal(r"counted so far: (?P<n>\d)$", 'confidence = "possible"\ngives = { "kv.preemptions" = "n" }')
+    strong = signal(r"counted so far: (?P<n>\d{2,})", 'gives = { "kv.preemptions" = "n" }')
+    fix = "[[fix]]\nid = 'f'\nsafety = 'manual'\n"
+    text = "fix.f = '{kv.preemptions} times'"
+    rules = base(rule("runtime.x", f"{weak}\n{strong}\n{fix}", en=text, zh=text))
+    log = "\n".join(line(f"counted so far: {n}") for n in (1, 51, 101))
+    assert examine(rules, log).findings[0].fixes[0].title["en"] == "51 times"

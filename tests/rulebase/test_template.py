@@ -15,6 +15,7 @@ def facts(**values: FactValue) -> dict[str, Fact]:
 @pytest.mark.parametrize(
     ("text", "filled"),
     [
+        ("[[{gpu.cc} is old.]] It starts.", "It starts."),
         ("plain", "plain"),
         ("needs {gpu.min_cc}", "needs 7.5"),
         ("needs {gpu.min_cc}[[, this GPU has {gpu.cc}]]", "needs 7.5"),

@@ -42,6 +42,16 @@ def look(text: str) -> Stranger:
             '10.0.0.1 - - [02/Jul/2025:15:32:50 +0000] "GET /vllm/v1/models HTTP/1.1" 502 157 "-" "curl/8.5.0"\n' * 3,
         ),
         (
+            "a client of an OpenAI-compatible server",
+            "2026-03-01 10:00:00.222 | ERROR | open_webui.routers.openai:post:812 - Cannot connect to host vllm:8000 ssl:default",
+        ),
+        (
+            "a training run",
+            "***** Running training *****\n  Num examples = 900\nTraceback (most recent call last):\n"
+            '  File "/x/site-packages/transformers/trainer.py", line 2, in train\n'
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB.",
+        ),
+        (
             "a Python program",
             'Traceback (most recent call last):\n  File "train.py", line 1, in main\n    fit()\nValueError: x',
         ),

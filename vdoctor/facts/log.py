@@ -104,6 +104,9 @@ _SPOTS: tuple[Spot, ...] = (
 #: Model Runner V2 captures once while it profiles, and says so in the same words: the last figure is the true one.
 _LAST = frozenset(("mem.graph_gib",))
 
+#: What holds for every start in a log: it belongs to the machine or to the installation.
+_LASTING = ("vllm.", "gpu.total_gib", "os.")
+
 #: printed argument -> fact
 _ARGUMENTS: dict[str, str] = {
     "model": "model.name",
@@ -164,6 +167,12 @@ class LogFacts:
         """The server starts again: what it states now replaces what it stated before."""
         self._outdated = set(self.facts)
         self.arguments = None
+
+    @property
+    def current(self) -> dict[str, Fact]:
+        """What the last start stated. The start before may have been another server: its sizes are not this one's."""
+        gone = {name for name in self._outdated if not name.startswith(_LASTING)}
+        return {name: fact for name, fact in self.facts.items() if name not in gone}
 
     def _state(self, name: str, value: FactValue, line: int) -> None:
         if name not in self.facts or name in self._outdated:

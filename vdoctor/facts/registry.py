@@ -157,7 +157,7 @@ _TABLE: dict[str, tuple[str, Callable[[FactValue], str]]] = {
     "seqs.running": ("requests that are running", _plain),
     "seqs.waiting": ("requests that are waiting", _plain),
     "kv.usage": ("use of the KV cache, percent", _plain),
-    "kv.preemptions": ("requests put back for lack of KV cache in one interval", _plain),
+    "kv.preemptions": ("requests put back for lack of KV cache, as one line counts them", _plain),
     "serving.lone_s": (
         "seconds for which the same few requests have been generating, nothing else coming or ending",
         _plain,

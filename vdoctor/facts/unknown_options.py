@@ -22,7 +22,7 @@ def unknown_options(facts: Facts, options: OptionTable) -> dict[str, Fact]:
         return known
     known["args.unknown_flags"] = Fact(flags, fact.source)
     version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
-    near = options.nearest(flags[0], version, limit=1)
+    near = [names[0] for flag in flags if (names := options.nearest(flag, version, limit=1))]
     if near:
-        known["args.nearest"] = Fact(near[0], "derived")
+        known["args.nearest"] = Fact(", ".join(dict.fromkeys(near)), "derived")
     return known

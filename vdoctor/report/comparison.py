@@ -109,8 +109,8 @@ def to_dict(found: Comparison, before: Report, after: Report) -> dict[str, Any]:
 def lines(found: Comparison, before: Report, after: Report, lang: str) -> Iterator[tuple[str, str]]:
     """(style, line) of the text; styles: title, plain, minus, plus."""
     yield "title", headline(found, lang)
-    yield "plain", f"  - {before.source.name} ({word(before.verdict, lang)})"
-    yield "plain", f"  + {after.source.name} ({word(after.verdict, lang)})"
+    yield "plain", f"  - {before.source.name} ({_end(before, lang)})"
+    yield "plain", f"  + {after.source.name} ({_end(after, lang)})"
     for key, rows, unit in (
         ("compare_time", (*found.phases, *found.steps), " s"),
         ("compare_memory", found.memory, " GiB"),
@@ -130,9 +130,18 @@ def lines(found: Comparison, before: Report, after: Report, lang: str) -> Iterat
         yield from (("minus" if mark == "-" else "plus", f"  {mark} {text}") for mark, text in found.command)
 
 
+def _end(report: Report, lang: str) -> str:
+    """The verdict, and the first finding behind it."""
+    verdict = word(report.verdict, lang)
+    return f"{verdict}: {report.findings[0].id}" if report.findings else verdict
+
+
 def headline(found: Comparison, lang: str) -> str:
-    """What got slower or bigger, in a sentence or two."""
+    """How the ends differ, and what got slower or bigger: a sentence for each."""
     parts = []
+    if found.verdict.before != found.verdict.after:
+        values = {"before": word(found.verdict.before, lang), "after": word(found.verdict.after, lang)}
+        parts.append(word("compare_verdict", lang).format(**values))
     if found.slower is not None:
         row = found.slower
         values = {

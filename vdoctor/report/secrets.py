@@ -68,6 +68,12 @@ _MORE_KEYS = re.compile(
     r"(--api-key(?:=|\s{1,4})[^\s-]\S{0,200}\s{1,4})((?:[^\s'\"\-\\|&;<>][^\s'\"]{0,200}\s{1,4}){0,8})(?=--)"
 )
 _CURL_LOGIN = re.compile(r"(\s(?:-u|--user)\s{1,4}[\"']?)([^\s\"':]{1,64}:[^\s\"']{1,128})")
+# docker, podman, helm ... login -u NAME -p PASSWORD; the long option is known by its name.
+_LOGIN = re.compile(
+    r"(\b(?:(?:docker|podman|nerdctl|buildah|skopeo|oras|crane|helm|az|oc|ollama)\b[^|;&\r\n]{0,80}? login\b[^|;&\r\n]{0,200}?\s-p"
+    r"|sshpass\s{1,4}-p)(?:\s{1,4}|=)?[\"']?)([^\s\"'-][^\s\"']{0,200})"
+)
+_CHINESE = re.compile(r"((?:密码|密碼|口令|密钥|令牌)\s{0,4}(?:[：:=]|是|为)\s{0,4}[\"'“]?)([!-~]{4,200})")
 _BLANKS = re.compile(r"\S+")
 _QUOTED = re.compile(r"(b?[\"'])([^\"']{1,})")
 _NAME_ONLY = re.compile(_NAME)
@@ -115,7 +121,9 @@ class Secrets:
             text = _URL_QUERY.sub(lambda m: m[1] + self._value(m[2]), text)
         if seen & signs.CURL:
             text = _CURL_LOGIN.sub(lambda m: m[1] + self._name(m[2]), text)
+            text = _LOGIN.sub(lambda m: m[1] + self._value(m[2]), text)
         if seen & signs.SECRET_NAME:
+            text = _CHINESE.sub(lambda m: m[1] + self._value(m[2]), text)
             low = text.lower()
             if _NAME_SIGN.search(low):
                 text = _NAMED.sub(self._named, text)

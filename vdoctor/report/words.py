@@ -186,6 +186,7 @@ _WORDS: dict[str, tuple[str, str]] = {
         "{phase} got {delta} s slower ({before} -> {after} s).",
         "{phase} 慢了 {delta} 秒（{before} -> {after} 秒）。",
     ),
+    "compare_verdict": ("Before: {before}; after: {after}.", "之前：{before}；之后：{after}。"),
     "compare_bigger": ("{name} grew from {before} to {after} GiB.", "{name} 从 {before} 增加到 {after} GiB。"),
     "compare_same": ("No phase got slower, nothing got bigger.", "没有阶段变慢，也没有变大。"),
     "compare_time": ("seconds: before, after, difference", "秒：之前、之后、差值"),

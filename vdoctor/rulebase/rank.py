@@ -68,7 +68,7 @@ def evaluate(
         if not own and rule.signals and not rule.foretold_by:
             continue
         merged = dict(facts)
-        for hit in reversed(own):
+        for hit in _weakest_first(rule, own):
             merged.update(hit.facts)
         merged = derive(merged)
         decided, gaps = _decide(rule, bool(own), merged)
@@ -77,6 +77,12 @@ def evaluate(
         elif decided is None:
             undecided.append(NotEvaluated(rule.cause, gaps))
     return matches, undecided
+
+
+def _weakest_first(rule: Rule, hits: list[Hit]) -> list[Hit]:
+    """The order in which captures replace each other: the first hit of the strongest signal has the last word."""
+    ordered = sorted(hits, key=lambda hit: CONFIDENCES.index(hit.signal.confidence or rule.confidence))
+    return ordered[::-1]
 
 
 def _decide(rule: Rule, seen: bool, facts: Facts) -> tuple[bool | None, tuple[str, ...]]:

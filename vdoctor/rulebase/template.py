@@ -30,7 +30,7 @@ def fill(text: str, facts: Facts) -> str | None:
     def segment(found: re.Match[str]) -> str:
         return found[1] if all(name in facts for name in facts_of(found[1])) else ""
 
-    text = _OPTIONAL.sub(segment, text)
+    text = _OPTIONAL.sub(segment, text).strip()
     if any(name not in facts for name in facts_of(text)):
         return None
     return _FACT.sub(lambda found: show(found[1], facts[found[1]].value), text)

@@ -35,6 +35,8 @@ _RECORD_FILES = frozenset(
         "async_llm_engine.py",
     ]
 )
+#: Stands on all that vLLM stands on, and runs out of the same memory in the same words.
+_TRAINING = "a training run"
 _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("SGLang", re.compile(r"sglang|sgl_kernel", re.IGNORECASE)),
     ("llama.cpp", re.compile(r"llama_model_load|llama_context|ggml_|llama-server")),
@@ -47,6 +49,18 @@ _OTHERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("Triton Inference Server", re.compile(r"tritonserver|\] .{0,200}model_lifecycle\.cc")),
     ("LMDeploy", re.compile(r"lmdeploy|\[TM\]\[")),
     ("a Django or Flask application", re.compile(r"\bdjango\b|\bflask\b|\bwerkzeug\b")),
+    (
+        _TRAINING,
+        re.compile(
+            r"\*{5} Running training \*{5}|[/\\](?:transformers[/\\]trainer|lightning[/\\]\S{0,80}trainer|deepspeed[/\\]runtime[/\\]engine)\.py"
+        ),
+    ),
+    (
+        "a client of an OpenAI-compatible server",
+        re.compile(
+            r"\bopen_webui\b|\blitellm\b|[/\\]openai[/\\]_base_client\.py|\bopenai\.API(?:Connection|Timeout)Error"
+        ),
+    ),
     ("nginx", re.compile(r"nginx|\" \d{3} \d+ \"(?:https?://|-\")")),
     ("a Python program", re.compile(r"^Traceback \(most recent call last\):|^\s+File \".*\", line \d+")),
     ("a kernel log", re.compile(r"^\[(?:\s*\d+\.\d{6}|\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\] ")),
@@ -94,7 +108,8 @@ class Stranger:
     def is_near(self) -> bool:
         """Errors in this text may be vLLM's: it, or something that it stands on, is spoken of, or nothing
         speaks for another product."""
-        return self._near or self.is_vllm or not self._votes.keys() & _RIVALS
+        near = self._near and _TRAINING not in self._votes
+        return near or self.is_vllm or not self._votes.keys() & _RIVALS
 
     def feed(self, event: Event) -> None:
         """Take the next event."""
