@@ -255,3 +255,40 @@ def test_a_sigterm_that_was_passed_on_before_ready_is_a_remark(asked: str, ids: 
     found = report(Exit(600.0, 143, "SIGTERM", asked))
     assert found.verdict == "incomplete"
     assert [finding.id for finding in found.findings if finding.severity == "info"] == ids
+
+
+# a server that ended by itself does not hang
+
+NCCL = "(Worker_TP0 pid=11) INFO 01-01 01:01:01 [pynccl.py:103] vLLM is using nccl==2.27.3\n"
+READY = "(APIServer pid=10) INFO:     Application startup complete.\n"
+
+
+def tree(t: float, *names: str) -> Sample:
+    return host(t, tree=tuple(ProcessSample(10 + n, 9 + n, name, state="S") for n, name in enumerate(names)))
+
+
+@pytest.mark.parametrize("log", [LOADING, NCCL])
+def test_server_that_ended_by_itself_without_a_word_is_no_hang(log: str) -> None:
+    found = report(tree(1, "python3", "VLLM::Worker_TP0"), Exit(10.0, 0), log=log)
+    assert (found.verdict, found.findings) == ("incomplete", ())
+
+
+@pytest.mark.parametrize("log", [LOADING, NCCL])
+def test_client_that_ended_says_nothing_about_the_server_whose_log_it_showed(log: str) -> None:
+    found = report(tree(1, "kubectl"), Exit(10.0, 0), log=log)
+    assert found.findings and {finding.severity for finding in found.findings} == {"stall"}
+
+
+@pytest.mark.parametrize(("answers", "verdict"), [(True, "healthy"), (False, "stalled")])
+def test_server_that_answered_nobody_up_to_its_end_is_not_healthy(answers: bool, verdict: str) -> None:
+    names = ("vllm", "VLLM::Worker")
+    seen: list[Observation] = [Sample(5.0, health=200), *(tree(t, *names) for t in range(5, 20))]
+    seen += [Sample(20.0, health=200 if answers else 0), *(tree(t, *names) for t in range(20, 100))]
+    found = report(said(LOADING, 1.0), said(READY, 4.0), *seen, Exit(100.0, 0), log="")
+    assert found.verdict == verdict
+    assert (found.motion.kind if found.motion else None) == (None if answers else "deaf")
+
+
+def test_stall_that_goes_on_counts_in_the_time_so_far() -> None:
+    found = report(said(LOADING, 2.0), *(tree(t, "vllm", "python3") for t in range(2, 200)), log="")
+    assert (found.verdict, found.elapsed) == ("stalled", 197.0)
