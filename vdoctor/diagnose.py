@@ -205,7 +205,7 @@ class Examination:
         said = together(self._ticket_facts.facts, asked, self._log_facts.facts)
         facts = self.ledger.facts() | said | self._progress.facts
         facts.update(motion_facts(self.motion, self._motion.frames, self._motion.file_lock))
-        facts.update(self._watched.facts(self.exit, silent=not self._outcome.is_death))
+        facts.update(self._watched.facts(self.exit, not self._outcome.is_death, self.motion))
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
