@@ -288,6 +288,7 @@ def test_server_that_answered_nobody_up_to_its_end_is_not_healthy(answers: bool,
     found = report(said(LOADING, 1.0), said(READY, 4.0), *seen, Exit(100.0, 0), log="")
     assert found.verdict == verdict
     assert (found.motion.kind if found.motion else None) == (None if answers else "deaf")
+    assert [finding.rule for finding in found.findings] == ([] if answers else ["runtime.deaf-measured"])
 
 
 def test_stall_that_goes_on_counts_in_the_time_so_far() -> None:
