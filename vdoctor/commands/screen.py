@@ -149,11 +149,9 @@ class Screen(Watcher):
     def unwritten(self, stream: int, reason: str) -> None:
         """A full disk behind the server's output: said at once, the server goes on."""
         if not self._silent:
-            kept = "kept" if self.recorder is not None and self.recorder.failed is None else "not_kept"
+            kept = word("kept", self._lang) if self.recorder is not None and self.recorder.failed is None else ""
             name = word("stdout" if stream == 1 else "stderr", self._lang)
-            self.say(
-                f"vdoctor: {word('unwritten', self._lang).format(name=name, reason=reason)}{word(kept, self._lang)}\n"
-            )
+            self.say(f"vdoctor: {word('unwritten', self._lang).format(name=name, reason=reason)}{kept}\n")
 
     def left(self, number: int) -> None:
         """The child ended before its other processes."""

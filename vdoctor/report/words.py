@@ -104,7 +104,6 @@ _WORDS: dict[str, tuple[str, str]] = {
         "{name}无法写入（{reason}）：此后的输出在那里丢失，服务继续运行",
     ),
     "kept": ("; the session has it", "；会话里有记录"),
-    "not_kept": ("", ""),
     "left_behind": (
         "the command has ended but {count} of its processes had not; they are being ended"
         " (to watch a server that runs in the background: vdoctor watch --pid PID, or --follow LOG)",
