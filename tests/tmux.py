@@ -31,6 +31,10 @@ class Tmux:
         text = self._run("capture-pane", "-p", "-S", "-", *options)
         return "\n".join(line.rstrip() for line in text.splitlines() if line.strip())
 
+    def press(self, key: str) -> None:
+        """A key, as tmux names it (`C-z`)."""
+        self._run("send-keys", key)
+
     def stop(self) -> None:
         """End the server and all in it."""
         self._run("kill-server")

@@ -183,7 +183,7 @@ class Examination:
             timeline=self.timeline.spans(),
             phases=self.timeline.phases(),
             facts=facts,
-            elapsed=self.exit.t if self.exit is not None else self.timeline.now,
+            elapsed=self.exit.t if self.exit else self.timeline.elapsed(self.motion.t if self.motion else None),
             generation=generation(facts, self.timeline.v2_runner_seen),
             command=tuple(commands.print_words(launch)) if launch else None,
             memory=self.ledger.memory(facts),
@@ -209,7 +209,7 @@ class Examination:
         said = together(self._ticket_facts.facts, asked, stated)
         facts = self.ledger.facts() | said | self._progress.facts
         facts.update(motion_facts(self.motion, self._motion.frames, self._motion.file_lock))
-        facts.update(self._watched.facts(self.exit, silent=not self._outcome.is_death))
+        facts.update(self._watched.facts(self.exit, not self._outcome.is_death, self.motion))
         facts.update(self._given)
         if self.exit is not None and self.exit.asked is None:
             facts.setdefault("process.exit_code", Fact(self.exit.status, "exit"))
@@ -267,7 +267,9 @@ class Examination:
         # A server that the user stops dies with tracebacks of its own making.
         if not asked and self._died(ready):
             return "failed"
-        if ("stall" in grave and not ready) or self._is_stalled():
+        # What was ready and ended by itself, and up to then answered nobody, was not well.
+        still = ready and self.motion is not None and self.motion.state == "stalled"
+        if still or ("stall" in grave and not ready) or self._is_stalled():
             return "stalled"
         if ready:
             return "degraded" if grave & {"degraded", "stall"} else "healthy"
@@ -309,7 +311,11 @@ class Examination:
         return [replace(unknown, symptoms=symptoms), *rest]
 
     def _may_guess(self) -> bool:
-        """Nobody ended it on purpose, or because it stood still; and nobody saw what it does or waits for."""
+        """Nobody ended it on purpose, or because it stood still; nobody saw what it does or waits for; and it is not
+        known that it ended by itself: such a server does not hang.
+        """
+        if self.exit is not None and self.exit.asked is None and self._motion.saw_server:
+            return False
         motion = self.motion
         if motion is not None and (motion.kind not in (None, "unknown") or motion.doing not in (None, "waiting")):
             return False

@@ -229,6 +229,7 @@ def test_line_is_passed_on_while_the_pipe_stays_open_and_ctrl_c_ends_it(mark: Ma
         ["--events", "-", "--", "true"],
         ["--format", "json", "--", "true"],
         ["--format", "json", "-"],
+        ["-", "--quiet"],
         ["--stall-after", "9.9", "--", "true"],
         ["--stall-after", "nan", "--", "true"],
         ["--events", "/no/such/folder/events", "--", "true"],

@@ -129,6 +129,17 @@ def test_closed_streams_are_survived(mark: Mark, closed: str) -> None:
     assert run(["sh", "-c", f'"$@" {closed}', "sh", *argv], env=mark.env).returncode == 4
 
 
+#: Writes to one stream and the other by turns, faster than anybody looks.
+TURNS = "import os; [os.write(1 + i % 2, b'%d\\n' % i) for i in range(2000)]"
+
+
+@pytest.mark.parametrize("place", ["2>&1 | cat", ">both 2>&1; cat both", ">>both 2>>both; cat both"])
+def test_both_streams_in_one_place_keep_their_order(mark: Mark, tmp_path: Path, place: str) -> None:
+    argv = [*VDOCTOR, "watch", "--no-session", "-q", "--", sys.executable, "-c", TURNS]
+    done = run(["sh", "-c", f'"$@" {place}', "sh", *argv], env=mark.env, cwd=tmp_path)
+    assert done.stdout.decode().split() == [str(i) for i in range(2000)]
+
+
 def test_reader_of_standard_error_that_leaves_does_not_end_the_server(mark: Mark, healthy: Path) -> None:
     """`2>&1 | head`: the telling ends, the run goes on and keeps its status."""
     script = f"echo ready; read go; sed -n 1,3p '{healthy}'; sleep 0.4; sed -n 4,6p '{healthy}'; sleep 0.4; exit 6"

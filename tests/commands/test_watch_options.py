@@ -95,6 +95,26 @@ def test_events_tell_phases_ready_and_the_end(mark: Mark, healthy: Path, tmp_pat
     assert (end["event"], end["status"], end["signal"], end["verdict"]) == ("exit", 3, None, "failed")
 
 
+def test_phases_that_pass_in_one_burst_are_all_told_in_their_order(mark: Mark, tmp_path: Path) -> None:
+    log, told = tmp_path / "log", tmp_path / "events"
+    said = (
+        "Starting to load model /m/x...",
+        "Available KV cache memory: 4.51 GiB",
+        "Graph capturing finished in 2 secs",
+    )
+    log.write_text(
+        "".join(f"(EngineCore_DP0 pid=1) INFO 01-01 01:01:01 [gpu_worker.py:1] {one}\n" for one in said)
+        + "(APIServer pid=2) INFO:     Application startup complete.\n"
+    )
+    argv = ["-q", "--no-session", "--events", str(told), *shell(f"cat '{log}'; exec sleep 600")]
+    process = start([*VDOCTOR, "watch", *argv], env=mark.env)
+    assert until(lambda: told.exists() and any(event["event"] == "ready" for event in events(told)))
+    process.terminate()
+    process.communicate(timeout=DEADLINE)
+    phases = [event["phase"] for event in events(told) if event["event"] == "phase"]
+    assert phases[-4:] == ["weight_load", "kv_init", "graph_capture", "runtime"]
+
+
 def test_finding_is_told_while_the_child_lives(mark: Mark, failed: Path, rules: Path, tmp_path: Path) -> None:
     told = tmp_path / "events"
     argv = ["--no-session", "--rules", str(rules), "--events", str(told), *shell(f"cat '{failed}'; exec sleep 600")]

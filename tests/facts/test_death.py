@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -255,3 +256,85 @@ def test_a_sigterm_that_was_passed_on_before_ready_is_a_remark(asked: str, ids: 
     found = report(Exit(600.0, 143, "SIGTERM", asked))
     assert found.verdict == "incomplete"
     assert [finding.id for finding in found.findings if finding.severity == "info"] == ids
+
+
+# a server that ended by itself does not hang
+
+NCCL = "(Worker_TP0 pid=11) INFO 01-01 01:01:01 [pynccl.py:103] vLLM is using nccl==2.27.3\n"
+READY = "(APIServer pid=10) INFO:     Application startup complete.\n"
+
+
+def tree(t: float, *names: str) -> Sample:
+    return host(t, oom_kills=0, tree=tuple(ProcessSample(10 + n, 9 + n, p, state="S") for n, p in enumerate(names)))
+
+
+@pytest.mark.parametrize("log", [LOADING, NCCL])
+def test_server_that_ended_by_itself_without_a_word_is_no_hang(log: str) -> None:
+    found = report(tree(1, "python3", "VLLM::Worker_TP0"), Exit(10.0, 0), log=log)
+    assert (found.verdict, found.findings) == ("incomplete", ())
+
+
+@pytest.mark.parametrize("log", [LOADING, NCCL])
+def test_client_that_ended_says_nothing_about_the_server_whose_log_it_showed(log: str) -> None:
+    found = report(tree(1, "kubectl"), Exit(10.0, 0), log=log)
+    assert found.findings and {finding.severity for finding in found.findings} == {"stall"}
+
+
+@pytest.mark.parametrize(("answers", "verdict"), [(True, "healthy"), (False, "stalled")])
+def test_server_that_answered_nobody_up_to_its_end_is_not_healthy(answers: bool, verdict: str) -> None:
+    names = ("vllm", "VLLM::Worker")
+    seen: list[Observation] = [Sample(5.0, health=200), *(tree(t, *names) for t in range(5, 20))]
+    seen += [Sample(20.0, health=200 if answers else 0), *(tree(t, *names) for t in range(20, 100))]
+    found = report(said(LOADING, 1.0), said(READY, 4.0), *seen, Exit(100.0, 0), log="")
+    assert found.verdict == verdict
+    assert (found.motion.kind if found.motion else None) == (None if answers else "deaf")
+    assert [finding.rule for finding in found.findings] == ([] if answers else ["runtime.deaf-measured"])
+
+
+def test_stall_that_goes_on_counts_in_the_time_so_far() -> None:
+    found = report(said(LOADING, 2.0), *(tree(t, "vllm", "python3") for t in range(2, 200)), log="")
+    assert (found.verdict, found.elapsed) == ("stalled", 197.0)
+
+
+# the user ends what waits for a dead one
+
+
+def waits(asked: int, *, died_at: float = 5.0) -> list[Observation]:
+    """A worker is killed, the rest waits for it, and at `asked` the user has enough."""
+    names = ("vllm", "python3", "VLLM::Worker_TP1")
+    seen: list[Observation] = [said(LOADING, 1.0), *(tree(t, *names) for t in range(1, 5))]
+    seen.append(died(died_at, 12, "VLLM::Worker_TP1", 137, "SIGKILL"))
+    seen += [tree(t, "vllm", "python3") for t in range(5, asked)]
+    return [*seen, Sample(float(asked), asked=True), Exit(asked + 1.0, 130, None, "SIGINT")]
+
+
+def test_what_the_user_ended_because_it_waited_for_a_dead_one_has_a_cause() -> None:
+    found = report(*with_role(waits(60)), log="")
+    assert found.verdict == "failed"
+    assert [finding.rule for finding in found.findings] == ["proc.killed", "dist.rank-dead"]
+    assert found.facts["exit.first_dead"].value == "Worker_TP1"
+
+
+def test_who_died_with_the_users_signal_is_no_cause() -> None:
+    found = report(*with_role(waits(60, died_at=59.5)), log="")
+    assert "exit.first_dead" not in found.facts
+
+
+def test_what_the_user_ended_while_nobody_waited_has_no_cause() -> None:
+    found = report(*with_role(waits(7)), log="")
+    assert "exit.first_dead" not in found.facts
+
+
+def with_role(seen: list[Observation]) -> list[Observation]:
+    """Its workers carry vLLM's names."""
+    return [
+        replace(one, host=replace(one.host, tree=tuple(map(named, one.host.tree))))
+        if isinstance(one, Sample) and one.host
+        else one
+        for one in seen
+    ]
+
+
+def named(process: ProcessSample) -> ProcessSample:
+    title = process.name.removeprefix("VLLM::")
+    return replace(process, role=title) if title != process.name else process

@@ -146,3 +146,26 @@ def test_screen_in_tmux_shows_the_status_line_and_then_only_what_was_printed(mar
         assert not [line for line in shown if line.startswith("vdoctor")]
     finally:
         tmux.stop()
+
+
+@needs_tmux
+def test_nothing_is_drawn_while_another_job_has_the_terminal(mark: Mark, tmp_path: Path) -> None:
+    """After Ctrl-Z the server goes on; a panel would stand in the way of the shell."""
+    go, beats = tmp_path / "go", tmp_path / "beats"
+    script = f"import time\nwhile True:\n  print('beat', flush=True)\n  time.sleep(1.2)\n  open({str(beats)!r}, 'a').write('.')"
+    jobs = f'"$@"; echo stopped; until [ -e "{go}" ]; do sleep 0.1; done; fg'
+    tmux = Tmux(tmp_path, mark)
+    tmux.start("bash", "-mc", jobs, "bash", *WATCH, "--", sys.executable, "-S", "-E", "-c", script)
+    try:
+        assert until(lambda: "beat\nvdoctor" in tmux.screen() and beats.exists()), tmux.screen()
+        tmux.press("C-z")
+        assert until(lambda: "stopped" in tmux.screen()), tmux.screen()
+        seen, shown = beats.stat().st_size, ""
+        while beats.stat().st_size < seen + 3:
+            shown += tmux.screen().rpartition("stopped")[2]
+        assert "beat" in shown
+        assert "vdoctor" not in shown
+        go.touch()
+        assert until(lambda: "beat\nvdoctor" in tmux.screen().rpartition("stopped")[2]), tmux.screen()
+    finally:
+        tmux.stop()

@@ -49,6 +49,11 @@ CASES = [
         "nothing has moved for 4 min in launch.distributed_init: the ranks wait for each other (Worker_TP0, Worker_TP1)",
     ),
     (
+        replace(STALL, kind="deaf", process="APIServer", step="runtime.serving", waiting=("EngineCore",)),
+        "APIServer (pid 812) has done nothing for 4 min in runtime.serving: it no longer answers /health; "
+        "EngineCore waits for it",
+    ),
+    (
         replace(STALL, kind="rank-dead", pid=None),
         "Worker_TP1 died; nothing has moved for 4 min in launch.distributed_init; EngineCore, Worker_TP0 wait for it",
     ),

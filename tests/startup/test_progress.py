@@ -265,6 +265,47 @@ def test_rank_that_died_is_named() -> None:
     assert motion.waiting == ("APIServer", "EngineCore", "Worker_TP0")
 
 
+def test_engine_that_dies_under_a_server_that_goes_on_is_told_without_any_request() -> None:
+    bench = Bench("APIServer", "EngineCore")
+    bench.enter("runtime.ready")
+    bench.run(60)
+    assert bench.motion.doing == "serving"
+    bench.set("EngineCore", state="Z")
+    bench.run(20)
+    assert bench.motion.state == "progressing"
+    bench.run(15)
+    motion = stalled(bench)
+    assert (motion.kind, motion.process, motion.waiting) == ("rank-dead", "EngineCore", ("APIServer",))
+
+
+def test_rank_that_ended_before_the_server_got_ready_all_the_same_was_not_needed() -> None:
+    bench = Bench(*TWO)
+    bench.enter("weight_load.read")
+    bench.run(5, Worker_TP0=SPIN)
+    del bench.processes["Worker_TP1"]
+    bench.run(5, Worker_TP0=SPIN)
+    bench.line("ready", "APIServer", "runtime.ready")
+    never_stalled(bench, 100)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.04])
+def test_ranks_that_get_little_of_few_cores_spin_all_the_same(share: float) -> None:
+    bench = Bench(*TWO, "Worker_TP2")
+    bench.enter("launch.distributed_init")
+    for name in ("Worker_TP0", "Worker_TP2"):
+        bench.set(name, state="R")
+    bench.run(135, Worker_TP0={"cpu": share}, Worker_TP2={"cpu": share})
+    motion = stalled(bench)
+    assert (motion.kind, motion.process, motion.waiting) == ("rank-behind", "Worker_TP1", ("Worker_TP0", "Worker_TP2"))
+
+
+def test_process_that_hardly_gets_a_core_and_wants_one_is_no_stall() -> None:
+    bench = Bench(*ONE)
+    bench.enter("kv_init.compile")
+    bench.set("Worker", state="R")
+    assert never_stalled(bench, 400, Worker={"cpu": 0.02}).state == "slow"
+
+
 def test_zombie_is_as_dead_as_one_that_is_gone() -> None:
     bench = Bench(*TWO)
     bench.enter("weight_load.read")

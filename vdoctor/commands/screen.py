@@ -149,8 +149,7 @@ class Screen(Watcher):
     def unwritten(self, stream: int, reason: str) -> None:
         """A full disk behind the server's output: said at once, the server goes on."""
         if not self._silent:
-            recorded = self.recorder is not None and self.recorder.failed is None
-            kept = word("kept", self._lang) if recorded else ""
+            kept = word("kept", self._lang) if self.recorder is not None and self.recorder.failed is None else ""
             name = word("stdout" if stream == 1 else "stderr", self._lang)
             self.say(f"vdoctor: {word('unwritten', self._lang).format(name=name, reason=reason)}{kept}\n")
 

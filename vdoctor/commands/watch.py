@@ -89,6 +89,8 @@ def _check(words: list[str], wish: Wish, attached: bool) -> None:
         raise UserError(
             "no command given", "vdoctor watch -- vllm serve MODEL ..., or --follow FILE, or --pid PID, or -"
         )
+    if words[:1] == ["-"] and len(words) > 1:
+        raise UserError("- is standard input, and nothing may follow it", "vdoctor watch OPTIONS -")
     if wish.form in ("json", "html") and wish.output is None and not attached:
         raise UserError(
             f"--format {wish.form}: standard output is the server's, standard error is for people",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from vdoctor.facts.kernel import kernel_facts
-from vdoctor.model import Death, Event, Exit, Fact, FactValue, HostSample, Sample
+from vdoctor.model import Death, Event, Exit, Fact, FactValue, HostSample, Motion, Sample
 
 _GIB = 1 << 30
 #: A full /dev/shm is emptied by whoever cleans up after the crash: what counts is the fullest moment shortly before.
@@ -15,6 +15,8 @@ _SHM_WINDOW_S = 30.0
 _CLEAN_UP_S = 2.3
 #: After an error vLLM waits for its workers, then terminates, then kills them: 4 s each (multiproc_executor.py).
 _ERROR_WINDOW_S = 30.0
+#: Who died so shortly before the user asked for the end may have died of what he did (a signal to all processes).
+_TOGETHER_S = 1.0
 #: Signals that end a process for a fault of its own, or from a killer; all others are a way to ask it to go.
 FATAL_SIGNALS = ("SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGABRT", "SIGFPE", "SIGTRAP", "SIGSYS")
 #: What a shell or container between us and the server shows of a signal: 128 + its number (Linux).
@@ -63,6 +65,7 @@ class DeathFacts:
         self._largest: tuple[int, str] | None = None
         self._said: tuple[str, int | None, int] | None = None
         self._watched = False
+        self._asked_at: float | None = None
 
     def restart(self) -> None:
         """The server starts again in the same log."""
@@ -80,6 +83,8 @@ class DeathFacts:
         """`orderly`: the server is shutting down on purpose; who ends then is no victim. `error_at`: when its log last
         showed an error; who is told to go after one is no victim either."""
         self._watched = True
+        if sample.asked and self._asked_at is None:
+            self._asked_at = sample.t
         for death in sample.deaths:
             told = death.signal in ("SIGKILL", "SIGTERM", "SIGINT")
             after_error = error_at is not None and error_at < death.t < error_at + _ERROR_WINDOW_S
@@ -113,13 +118,17 @@ class DeathFacts:
 
     # ------------------------------------------------------------------ answer
 
-    def facts(self, end: Exit | None, silent: bool, fault: str | None) -> dict[str, Fact]:
-        """`end` of the child; `silent`: its log shows no sign of an end; `fault`: what faulthandler printed.
+    def facts(self, end: Exit | None, silent: bool, fault: str | None, motion: Motion | None) -> dict[str, Fact]:
+        """`end` of the child; `silent`: its log shows no sign of an end; `fault`: what faulthandler printed; `motion`:
+        how it stood.
 
-        Nothing when the user asked for the end: who dies then dies of the user.
+        Nothing when the user asked for the end, for who dies then dies of the user: but what died before, and had the
+        rest wait for it, is why he did.
         """
         if end is not None and end.asked is not None:
-            return {"exit.asked": Fact(end.asked, "exit"), "exit.after_s": Fact(round(end.t, 1), "exit")}
+            asked = {"exit.asked": Fact(end.asked, "exit"), "exit.after_s": Fact(round(end.t, 1), "exit")}
+            waited = motion is not None and motion.kind == "rank-dead"
+            return asked | (self._of_death(first, fault) if waited and (first := self.first(end)) else {})
         if end is None and not self._watched:
             return {}
         found: dict[str, tuple[FactValue, str]] = {}
@@ -144,9 +153,18 @@ class DeathFacts:
         facts = {name: Fact(value, source) for name, (value, source) in found.items()}
         return facts | kernel_facts(self._kernel, {*self._roles, *self._names})
 
+    def _of_death(self, first: Death, fault: str | None) -> dict[str, Fact]:
+        """What is known of a death while the rest lives."""
+        found: dict[str, tuple[FactValue, str]] = dict(self._about(first))
+        self._cause(found, fault)
+        found["exit.died"] = (True, "exit")
+        self._counted(found, first, None)
+        return {name: Fact(value, source) for name, (value, source) in found.items()}
+
     def first(self, end: Exit | None) -> Death | None:
         """The first process that did not end by itself in peace; of several at one moment the innermost."""
-        victims = [death for death, orderly in self._deaths if not orderly and self._is_victim(death)]
+        until = float("inf") if self._asked_at is None else self._asked_at - _TOGETHER_S
+        victims = [d for d, orderly in self._deaths if not orderly and d.t < until and self._is_victim(d)]
         return min(victims, key=lambda death: (round(death.t, 3), -_depth(self._name(death))), default=None)
 
     def _is_victim(self, death: Death) -> bool:

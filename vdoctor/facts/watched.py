@@ -6,7 +6,7 @@ import re
 
 from vdoctor.facts.death import DeathFacts
 from vdoctor.intake.stacks import FaultReader
-from vdoctor.model import Event, Exit, Fact, Sample
+from vdoctor.model import Event, Exit, Fact, Motion, Sample
 from vdoctor.startup.jitter import Jitter
 from vdoctor.startup.readiness import Readiness
 
@@ -67,8 +67,8 @@ class WatchedFacts:
         """/health has answered 200."""
         return self._readiness.answers
 
-    def facts(self, end: Exit | None, silent: bool) -> dict[str, Fact]:
-        """`silent`: the log shows no sign of an end."""
+    def facts(self, end: Exit | None, silent: bool, motion: Motion | None) -> dict[str, Fact]:
+        """`silent`: the log shows no sign of an end; `motion`: how it stands, or stood."""
         facts = self._jitter.facts | self._readiness.facts
         faults = self.faults
         if faults.error is not None:
@@ -80,4 +80,4 @@ class WatchedFacts:
         if silent and end is not None and end.asked is None and self._last_error is not None:
             error = self._last_error
             facts["exit.last_error"] = Fact(error.text[:_LONGEST], f"log:{error.line}")
-        return facts | self._deaths.facts(end, silent, faults.error)
+        return facts | self._deaths.facts(end, silent, faults.error, motion)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vdoctor.errors import UserError
-from vdoctor.model import Event, Exit, Finding, Report, phase_of
+from vdoctor.model import PHASES, Event, Exit, Finding, Report, phase_of
 
 if TYPE_CHECKING:
     from vdoctor.live.watcher import Watcher
@@ -159,10 +159,21 @@ class Announcer:
             before = self._step
             self._step = step
             if before is None or phase_of(before) != phase_of(step):
+                self._passed(watcher, before, step)
                 self._write(watcher.elapsed, "phase", phase=phase_of(step), step=step)
         if watcher.examination.timeline.ready and not self._ready:
             self._ready = True
             self._write(watcher.elapsed, "ready")
+
+    def _passed(self, watcher: Watcher, before: str | None, step: str) -> None:
+        """Phases that came and went since the last look: lines come in bursts."""
+        first: dict[str, str] = {}
+        for span in watcher.examination.timeline.spans():
+            first.setdefault(phase_of(span.step), span.step)
+        earlier = PHASES[: PHASES.index(phase_of(before)) + 1] if before else ()
+        for phase in PHASES[: PHASES.index(phase_of(step))]:
+            if phase in first and phase not in earlier:
+                self._write(watcher.elapsed, "phase", phase=phase, step=first[phase])
 
     def _moved(self, watcher: Watcher) -> None:
         motion = watcher.motion

@@ -58,6 +58,15 @@ class Canvas:
         self._write(self._erased() + down + body + "\r" + back)
         self._drawn = (lines, self._width())
 
+    @property
+    def drawn(self) -> bool:
+        """Whether lines are shown now."""
+        return self._drawn is not None
+
+    def forget(self) -> None:
+        """Others wrote on the terminal: what we drew is where it is, and theirs to scroll away."""
+        self._drawn = None
+
     def clear(self) -> None:
         """Take the lines away; the cursor stands where the child left it."""
         if self._drawn is not None:

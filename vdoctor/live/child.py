@@ -209,21 +209,25 @@ def _alive(process: psutil.Process) -> bool:
 
 
 def _open_streams() -> tuple[list[Stream], tuple[int, int]]:
-    """Pipes, or terminals where our outputs are terminals; one terminal for both when both are one."""
-    if _is_terminal(1) and _is_terminal(2) and same_file(1, 2):
-        master, slave = _terminal(1)
-        return [Stream(master, 1, True)], (slave, slave)
-    streams, slaves = [], []
-    for target in (1, 2):
-        terminal = _is_terminal(target)
-        if terminal:
-            reader, writer = _terminal(target)
-        else:
-            reader, writer = os.pipe()
-            _enlarge(reader)
-        streams.append(Stream(reader, target, terminal))
-        slaves.append(writer)
-    return streams, (slaves[0], slaves[1])
+    """Pipes, or terminals where our outputs are terminals; one for both when both are one (a terminal, `2>&1`): what
+    the child writes here and there keeps its order.
+    """
+    if same_file(1, 2):
+        stream, slave = _open_stream(1)
+        return [stream], (slave, slave)
+    (out, first), (err, second) = _open_stream(1), _open_stream(2)
+    return [out, err], (first, second)
+
+
+def _open_stream(target: int) -> tuple[Stream, int]:
+    """What is read to be passed on to `target`, and the child's end of it."""
+    terminal = _is_terminal(target)
+    if terminal:
+        reader, writer = _terminal(target)
+    else:
+        reader, writer = os.pipe()
+        _enlarge(reader)
+    return Stream(reader, target, terminal), writer
 
 
 def _enlarge(pipe: int) -> None:

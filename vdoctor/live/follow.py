@@ -38,7 +38,7 @@ class Follower:
             with contextlib.suppress(psutil.NoSuchProcess):
                 self._process = psutil.Process(pid)
         self._signals = Signals(lambda signum: None)
-        self._painter = Painter()
+        self._painter = Painter(os.getpgrp())
         self._started = time.monotonic()
         self._over = False
         self.why: str | None = None

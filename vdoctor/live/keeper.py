@@ -51,7 +51,7 @@ class Keeper:
         self._link = link
         self._ring = ring
         self._quiet = quiet
-        self._painter = Painter()
+        self._painter = Painter(os.getpgid(os.getppid()))
         self._full_since: float | None = None
         self._lost = 0
         self._end = False

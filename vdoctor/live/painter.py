@@ -16,7 +16,9 @@ _PATIENCE = 3.0
 class Painter:
     """The one writer of everything that is not the child's, while the child runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, group: int) -> None:
+        """`group`: vdoctor's process group. While another one has the terminal (Ctrl-Z, `&`) nothing is drawn there."""
+        self._group = group
         self._terminal = os.isatty(2)
         #: Outputs that end where our lines stand; what a redirected one carries does not touch them.
         self._beside = {fd for fd in (1, 2) if fd == 2 or same_file(1, 2)}
@@ -34,7 +36,7 @@ class Painter:
         """These lines stand below the output from now on; none when empty. Only a terminal shows them."""
         self._lines = text.decode("utf-8", "replace").split("\n") if text else []
         if not self._lines and self._terminal:
-            self._canvas.clear()
+            self._clear()
 
     def say(self, text: bytes) -> None:
         """Write lines of ours as soon as no line of the child's is open."""
@@ -45,7 +47,7 @@ class Painter:
     def before(self, target: int) -> None:
         """The child's output is about to be passed on to 1 or 2: it takes the place of our lines."""
         if self._terminal and target in self._beside:
-            self._canvas.clear()
+            self._clear()
 
     def after(self, target: int, data: memoryview) -> None:
         """It was passed on: know where the cursor stands."""
@@ -60,7 +62,7 @@ class Painter:
     def resized(self) -> None:
         """The terminal has a new size: what stands there was cut or wrapped anew."""
         if self._terminal:
-            self._canvas.clear()
+            self._clear()
 
     def wait(self) -> float | None:
         """Seconds until there is something to draw; None: nothing."""
@@ -87,7 +89,23 @@ class Painter:
             self._lines = []
             self.before(2)
         elif self._lines and self._terminal and now - self._written >= _CALM:
-            self._canvas.draw(self._lines)
+            if self._in_front():
+                self._canvas.draw(self._lines)
+            else:
+                self._canvas.forget()
+
+    def _clear(self) -> None:
+        """Take our lines away, unless somebody else writes there now."""
+        if self._canvas.drawn and not self._in_front():
+            self._canvas.forget()
+        self._canvas.clear()
+
+    def _in_front(self) -> bool:
+        try:
+            return os.tcgetpgrp(2) in (0, self._group)
+        except OSError:
+            # Not the terminal of our session: nobody else's job runs there.
+            return True
 
     def _write(self, text: str) -> None:
         if "\r" in text:

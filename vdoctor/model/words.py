@@ -32,9 +32,20 @@ Verdict = Literal["failed", "stalled", "degraded", "healthy", "incomplete", "not
 Safety = Literal["safe", "lossy", "manual"]
 EventKind = Literal["record", "bar", "traceback", "text"]
 #: What a stall is made of: storage that does not answer, a download, a collective whose ranks spin (NCCL, P2P), one rank
-#: behind the others, one that died, a stopped process, a compiler, a lock or message between processes, too little memory.
+#: behind the others, one that died, a stopped process, a compiler, a lock or message between processes, too little memory,
+#: a front end that no longer answers /health.
 StallKind = Literal[
-    "storage", "download", "collective", "rank-behind", "rank-dead", "stopped", "compile", "lock", "memory", "unknown"
+    "storage",
+    "download",
+    "collective",
+    "rank-behind",
+    "rank-dead",
+    "stopped",
+    "compile",
+    "lock",
+    "memory",
+    "deaf",
+    "unknown",
 ]
 
 SEVERITIES: tuple[Severity, ...] = ("fatal", "stall", "degraded", "info")

@@ -16,6 +16,7 @@ _KINDS: Mapping[StallKind, tuple[str, str]] = {
     "compile": ("a compiler hangs", "编译器卡住"),
     "lock": ("waits for a lock or a message", "在等锁或消息"),
     "memory": ("host memory is full", "主机内存耗尽"),
+    "deaf": ("it no longer answers /health", "它不再响应 /health"),
     "unknown": ("the cause is not seen from outside", "从外部看不出原因"),
 }
 _DOING: Mapping[str, tuple[str, str]] = {

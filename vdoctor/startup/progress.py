@@ -20,6 +20,7 @@ from vdoctor.startup.stall import (
     group_cause,
     idle_cause,
     is_short_of_memory,
+    stopped_cause,
 )
 from vdoctor.startup.tree import Tree
 
@@ -66,6 +67,11 @@ class Progress:
         """The processes were seen."""
         return self._measured is not None
 
+    @property
+    def saw_server(self) -> bool:
+        """Its processes ran here: what was watched is the server, not a `cat` or a client that shows its log."""
+        return self._tree.was_server
+
     # ------------------------------------------------------------------ feeding
 
     def line(self, event: Event, t: float, step: str | None) -> None:
@@ -83,6 +89,9 @@ class Progress:
             self._bar.restart()
             if not served:
                 self.last_stall.forget()
+                if step in _AT_WORK:
+                    # It got ready without those that ended on the way.
+                    self._tree.dead.clear()
             moved = True
         if event.bar is not None:
             moved = self._bar.feed(self._clock, event.bar)
@@ -163,6 +172,12 @@ class Progress:
     def _limit(self) -> limits.Patience:
         return limits.patience(self._step, self._stall_after)
 
+    def _dead(self, quiet: float) -> Motion | None:
+        """An engine or a rank is gone, and `quiet` for so long: what the others do brings the server no further."""
+        if not self._tree.dead or quiet < (limits.DEAD if self._stall_after is None else self._stall_after):
+            return None
+        return self._stalled(dead_cause(self._tree), quiet, tuple(name for _, name in self._tree.named(None)))
+
     def _quiet_since(self, pulses: list[Pulse], *, processor: bool) -> float:
         """Last time that anything moved; use of the processor counts when `processor`."""
         marks = [0.0, self._line_at or 0.0, self._tree.changed_at]
@@ -185,22 +200,13 @@ class Progress:
 
     def _stopped(self) -> Motion | None:
         """A stopped process stops all that wait for it, however busy they look."""
-        held = [
-            pulse
-            for pulse in self._tree.pulses.values()
-            if pulse.state in ("T", "t")
-            and not pulse.is_helper
-            and self._clock - pulse.state_since >= limits.confirmation(pulse.state, self._stall_after)
-        ]
-        if not held:
-            return None
-        chief = max(held, key=lambda p: (p.is_worker, p.is_engine, -p.pid))
-        still = {p.pid for p in held}
-        waiting = tuple(name for pid, name in self._tree.named(chief) if pid not in still)
-        return self._stalled(Cause("stopped", chief), self._clock - chief.state_since, waiting)
+        found = stopped_cause(self._tree, self._clock, self._stall_after)
+        return self._stalled(*found) if found else None
 
     def _at_work(self) -> Motion:
         """A server that is ready: only requests at hand of which nothing comes can be a stall."""
+        if stall := self._dead(self._clock - self._tree.left_at):
+            return stall
         quiet, limit = self._serving.quiet_for(self._clock), self._limit()
         if quiet is None:
             return self._deaf() or Motion(self._t, "progressing", self._step, 0.0, doing="serving")
@@ -222,7 +228,7 @@ class Progress:
         if silent < self._limit().idle:
             return None
         waiting = tuple(name for _, name in self._tree.named(front))
-        return self._stalled(Cause("unknown", front), silent, waiting)
+        return self._stalled(Cause("deaf", front), silent, waiting)
 
     def _starting(self) -> Motion:
         limit = self._limit()
@@ -231,9 +237,8 @@ class Progress:
         quiet = self._clock - self._quiet_since(workers, processor=False)
         if standing := self._group(quiet, limit.spin, limit.spin):
             return self._standing(standing, quiet)
-        if self._tree.dead and quiet >= (limits.DEAD if self._stall_after is None else self._stall_after):
-            # What the others do meanwhile brings the start no further.
-            return self._stalled(dead_cause(self._tree), quiet, tuple(name for _, name in self._tree.named(None)))
+        if stall := self._dead(quiet):
+            return stall
         moved = self._quiet_since(workers, processor=True)
         if self._gpus.busy_at is not None and not self._gpus.full_for(self._clock):
             moved = max(moved, self._gpus.busy_at)
@@ -252,9 +257,7 @@ class Progress:
 
     def _standing(self, standing: Standing, quiet: float) -> Motion:
         pulse = standing.cause.pulse
-        if pulse is None:
-            return self._stalled(standing.cause, quiet, tuple(self._tree.name(p) for p in standing.waiting))
-        alone = self._clock - max(pulse.busy_at, pulse.moved_at)
+        alone = self._clock - max(pulse.busy_at, pulse.moved_at) if pulse else quiet
         return self._stalled(standing.cause, alone, tuple(self._tree.name(p) for p in standing.waiting))
 
     def _all_idle(self, idle: float) -> Motion:
@@ -270,12 +273,9 @@ class Progress:
         return self._stalled(cause, idle, tuple(name for _, name in waiting))
 
     def _stalled(self, cause: Cause, seconds: float, waiting: tuple[str, ...]) -> Motion:
-        pulse = cause.pulse
-        name = cause.name or (self._tree.name(pulse) if pulse else None)
-        pid = pulse.pid if pulse else None
-        return Motion(
-            self._t, "stalled", self._step, seconds, cause.kind, name, pid, waiting, percent=self._bar.percent
-        )
+        name, pid = (self._tree.name(cause.pulse), cause.pulse.pid) if cause.pulse else (None, None)
+        who = cause.name or name
+        return Motion(self._t, "stalled", self._step, seconds, cause.kind, who, pid, waiting, percent=self._bar.percent)
 
     def _moving(self, idle: float) -> Motion:
         what = doing(self._tree, self._clock, self._step, self._is_downloading())

@@ -13,6 +13,9 @@ WINDOW, _SHORTEST = 5.0, 1.5
 BUSY = 0.06
 #: From this share on a process computes or spins.
 SPINS = 0.5
+#: A process that wants the processor at every look for so long computes or spins, however little of it it gets: on
+#: a machine with fewer cores than ranks none of them comes to half a core. In seconds, that is five looks.
+_WANTS = 5.0
 #: Less than this is noise: a page of the interpreter that is touched again, a wake-up.
 _BYTES, _MEMORY = 64 << 10, 1 << 20
 
@@ -56,6 +59,16 @@ class Pulse:
     def is_engine(self) -> bool:
         return self.role is not None and self.role.startswith(("EngineCore", "DPEngineCore"))
 
+    @property
+    def spins(self) -> bool:
+        """It computes or spins: half a core and more, or all that others leave it."""
+        return (self.share or 0.0) >= SPINS or self._wants
+
+    @property
+    def _wants(self) -> bool:
+        """At every look of the last seconds it was running or waited for a core."""
+        return self.state == "R" and bool(self.share) and self._window[-1][0] - self.state_since >= _WANTS
+
     def feed(self, t: float, sample: ProcessSample) -> None:
         """The next measurement of the same process."""
         if sample.state != self.sample.state:
@@ -72,7 +85,7 @@ class Pulse:
             self.share = max(0.0, sample.cpu_seconds - first.cpu_seconds) / span
             self.read_rate = max(0, (sample.read_bytes or 0) - (first.read_bytes or 0)) / span
             self.growth_rate = max(0, sample.rss - first.rss) / span
-            if self.share >= BUSY:
+            if self.share >= BUSY or self._wants:
                 self.busy_at = t
         self._notice(t, sample)
 

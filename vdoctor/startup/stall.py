@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from vdoctor.model import HostSample, StallKind, phase_of
-from vdoctor.startup.pulse import BUSY, SPINS, Pulse
+from vdoctor.startup import patience as limits
+from vdoctor.startup.pulse import BUSY, Pulse
 from vdoctor.startup.tree import Tree
 
 #: Kernel functions in which a process sleeps while storage answers (block devices, NFS, CIFS, FUSE, Ceph, Lustre, 9P).
@@ -81,6 +82,23 @@ def dead_cause(tree: Tree) -> Cause:
     return Cause("rank-dead", None, next(iter(tree.dead.values())))
 
 
+def stopped_cause(tree: Tree, now: float, stall_after: float | None) -> tuple[Cause, float, tuple[str, ...]] | None:
+    """The process in state T that stops the rest, for how many seconds, and who waits for it; None without one."""
+    held = [
+        pulse
+        for pulse in tree.pulses.values()
+        if pulse.state in ("T", "t")
+        and not pulse.is_helper
+        and now - pulse.state_since >= limits.confirmation(pulse.state, stall_after)
+    ]
+    if not held:
+        return None
+    chief = max(held, key=lambda p: (p.is_worker, p.is_engine, -p.pid))
+    still = {p.pid for p in held}
+    waiting = tuple(name for pid, name in tree.named(chief) if pid not in still)
+    return Cause("stopped", chief), now - chief.state_since, waiting
+
+
 def _may_read(pulse: Pulse, step: str | None) -> bool:
     """Where the kernel does not say what it waits for, the step does."""
     wait = pulse.sample.wchan
@@ -105,7 +123,7 @@ def group_cause(
     that prove one rank absent while others spin; `spin`: seconds after which ranks that all spin wait for each other;
     `gpus_full`: all GPUs were at 100 % all that time.
     """
-    busy = tuple(p for p in ranks if (p.share or 0.0) >= SPINS)
+    busy = tuple(p for p in ranks if p.spins)
     if quiet < min(behind, spin) or not busy:
         return None
     idle = [p for p in ranks if now - p.busy_at >= behind]

@@ -270,6 +270,12 @@ class Timeline:
         """Time 0 of the spans on the clock of the events; None while no line had a time."""
         return self._origin
 
+    def elapsed(self, seen: float | None) -> float | None:
+        """Seconds from the origin to the last line, or to `seen`, the last look at a server that says nothing more."""
+        if self.now is None or self._origin is None or seen is None:
+            return self.now
+        return max(self.now, seen - self._origin)
+
     def serving(self) -> set[int | str | None]:
         """Pids (names where there is no pid) of the processes that are seen to serve; None: lines without a tag say so."""
         found = {k for k, track in self._tracks.items() if track.open and track.open.step == "runtime.serving"}

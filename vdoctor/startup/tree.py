@@ -22,7 +22,11 @@ class Tree:
         self.ever: set[int] = set()
         #: names of ranks and engines that died or vanished while others live
         self.dead: dict[int, str] = {}
+        #: when the last of them was seen to be gone
+        self.died_at = 0.0
         self.changed_at = 0.0
+        #: it held processes of a server at some time
+        self.was_server = False
         #: last time that a compiler was there
         self.compiled_at: float | None = None
         #: what the processes call themselves in the log
@@ -48,8 +52,10 @@ class Tree:
             self.changed_at = t
             if gone.is_worker or gone.is_engine:
                 self.dead[pid] = gone.role or gone.sample.name
+                self.died_at = t
         if any(pulse.is_compiler for pulse in self.pulses.values()):
             self.compiled_at = t
+        self.was_server = self.was_server or self.is_server
         self._parents = {one.pid: one.ppid for one in living}
         if self.dead:
             again = {pulse.role for pulse in self.pulses.values()}
@@ -99,6 +105,11 @@ class Tree:
             if self.name(pulse).startswith(("APIServer", "ApiServer", "vllm")):
                 return pulse
         return None
+
+    @property
+    def left_at(self) -> float:
+        """Since when the front end goes on without one that died; while it is busy it may be on its own way out."""
+        return max(self.died_at, self.front.busy_at if self.front else 0.0)
 
     def name(self, pulse: Pulse) -> str:
         """Its role, else its name in the log, else what the system calls it."""
