@@ -72,3 +72,8 @@ def examine(
     examination = Examination(base or rules(), option_tables.load(), launch)
     examination.feed(lines(raw, chunk))
     return examination.report(SOURCE)
+
+
+def report_lines(report: Report) -> dict[str, Any]:
+    """What two paths over the same observations must agree on: all but the source."""
+    return {name: getattr(report, name) for name in report.__dataclass_fields__ if name != "source"}

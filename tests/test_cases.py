@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases import Case, cases, examine, rules
-from vdoctor.diagnose import Examination, report_lines
+from tests.cases import Case, cases, examine, report_lines, rules
+from vdoctor.diagnose import Examination
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
 from vdoctor.launch.command import parse

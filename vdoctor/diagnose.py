@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from vdoctor.facts.derive import derive, generation
 from vdoctor.facts.launch import launch_facts
@@ -329,8 +328,3 @@ class Examination:
         step = self.timeline.furthest
         phase = phase_of(step) if step else None
         return [replace(f, phase=phase or f.phase, step=step, confidence="possible") for f in extra]
-
-
-def report_lines(report: Report) -> dict[str, Any]:
-    """What two paths over the same observations must agree on: all but the source."""
-    return {name: getattr(report, name) for name in report.__dataclass_fields__ if name != "source"}

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.cases import SOURCE, Case, cases, examine, lines, rules
+from tests.cases import SOURCE, Case, cases, examine, lines, report_lines, rules
 from tests.serving import STYLES, Server
-from vdoctor.diagnose import Examination, report_lines
+from vdoctor.diagnose import Examination
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.launch import options as option_tables
 from vdoctor.model import Event, Report
