@@ -188,6 +188,18 @@ _WORDS: dict[str, tuple[str, str]] = {
         "{phase} 慢了 {delta} 秒（{before} -> {after} 秒）。",
     ),
     "compare_bigger": ("{name} grew from {before} to {after} GiB.", "{name} 从 {before} 增加到 {after} GiB。"),
+    "compare_smaller": (
+        "The KV cache shrank from {before} to {after} GiB.",
+        "KV cache 从 {before} 减少到 {after} GiB。",
+    ),
+    "compare_later": (
+        "Ready {delta} s later ({before} -> {after} s).",
+        "就绪晚了 {delta} 秒（{before} -> {after} 秒）。",
+    ),
+    "compare_broken": (
+        "The first start got ready, the second did not: {verdict}.",
+        "第一次启动已就绪，第二次没有：{verdict}。",
+    ),
     "compare_same": ("No phase got slower, nothing got bigger.", "没有阶段变慢，也没有变大。"),
     "compare_time": ("seconds: before, after, difference", "秒：之前、之后、差值"),
     "compare_memory": ("memory, GiB: before, after, difference", "内存 (GiB)：之前、之后、差值"),
