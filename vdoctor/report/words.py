@@ -221,7 +221,20 @@ _WORDS: dict[str, tuple[str, str]] = {
     ),
     "refused": ("cannot relaunch: {reason}", "无法重新启动：{reason}"),
     "ask": ("vdoctor: try {change}?  price: {cost}  [y/N] ", "vdoctor：尝试 {change}？代价：{cost} [y/N] "),
-    "resume": ("go on with: vdoctor confirm {folder}", "继续：vdoctor confirm {folder}"),
+    "fix_ids": ("ids for --fix here: {ids}", "此处 --fix 可用的 id：{ids}"),
+    "not_measured": (
+        "speed: not measured, a request of the load failed or gave no count of tokens",
+        "速度：未测出，负载中有请求失败或未返回 token 数",
+    ),
+    "resume": ("go on with: {command}", "继续：{command}"),
+    "cwd": (
+        "trials run in {folder}, as the recorded start did; run the printed command there, too",
+        "验证在 {folder} 中进行，与录制时相同；打印的命令也请在那里运行",
+    ),
+    "cwd_gone": (
+        "{folder}, where the recorded start ran, cannot be entered; trials run here",
+        "无法进入录制时的目录 {folder}；验证在当前目录进行",
+    ),
     "more": ("more: vdoctor explain {rule}", "详情：vdoctor explain {rule}"),
 }
 
