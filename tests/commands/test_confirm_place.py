@@ -6,6 +6,7 @@ import json
 import shlex
 import signal
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,14 +97,25 @@ def test_command_to_go_on_can_be_pasted_and_keeps_what_was_allowed(bench: Bench)
 
 def test_command_to_go_on_after_ctrl_c(bench: Bench) -> None:
     session = record(bench, "my session")
-    argv = [*VDOCTOR, "confirm", "--lang", "en", "--confirm", "auto", "--measure", "--fix", "fewer-sizes", session.name]
+    argv = [
+        *VDOCTOR,
+        "confirm",
+        "--lang",
+        "en",
+        "--confirm",
+        "auto",
+        "--measure",
+        "--fix",
+        "fewer-sizes-still",
+        session.name,
+    ]
     env = bench.env | {"VDOCTOR_DEMO_SPEED": "2"}
     process = start(argv, env=env, cwd=bench.folder, stderr=subprocess.PIPE)
     assert until(lambda: any((session / "trials").glob("*/log.txt")))
     process.send_signal(signal.SIGINT)
     told = process.communicate(timeout=60)[1].decode()
     assert process.returncode == 130
-    go_on = f"vdoctor confirm --confirm auto --measure --fix fewer-sizes '{session}'"
+    go_on = f"vdoctor confirm --confirm auto --measure --fix fewer-sizes-still '{session}'"
     assert go_on in told, told
     assert bench.mark.left() == []
 
@@ -113,4 +125,47 @@ def test_id_that_no_fix_has_is_answered_with_those_that_there_are(bench: Bench) 
     argv = [*VDOCTOR, "confirm", "--lang", "en", "--confirm", "auto", "--fix", "smaller", str(session)]
     done = run(argv, env=bench.env, cwd=bench.folder)
     assert done.returncode == 1
-    assert b"ids for --fix here: fewer-sizes lower eager" in done.stderr
+    assert b"ids for --fix here: fewer-sizes-still lower eager" in done.stderr
+
+
+def test_edit_of_a_file_is_what_a_trial_showed_to_work(bench: Bench) -> None:
+    """The first fix is 32, which is smaller than need be."""
+    session = record(bench, "s")
+    file = bench.folder / "compose.yaml"
+    file.write_text("services:\n  a:\n    image: vllm/vllm-openai\n    command: --model m --max-num-seqs 256\n")
+    argv = [*VDOCTOR, "confirm", "--lang", "en", "--manifest", str(file), str(session)]
+    before = run(argv, env=bench.env)
+    assert b"--max-cudagraph-capture-size 32" in before.stdout
+    assert run([*VDOCTOR, "confirm", "--confirm", "auto", str(session)], env=bench.env).returncode == 0
+    after = run(argv, env=bench.env)
+    assert b"--max-cudagraph-capture-size 64" in after.stdout
+    assert b"What worked in a trial" in after.stderr
+    assert b"price: Batches of more than 64 sequences" in after.stderr
+    chosen = run([*argv, "--fix", "lower"], env=bench.env)
+    assert b"--gpu-memory-utilization" in chosen.stdout
+
+
+def test_speed_that_could_not_be_measured_is_told(bench: Bench) -> None:
+    """The server counts no tokens in what it answers."""
+    session = record(bench, "s")
+    server = bench.folder / "bin" / "vllm"
+    head, _, _ = server.read_text().rpartition("exec ")
+    text = f"{head}exec {shlex.quote(sys.executable)} -c {shlex.quote(COUNTLESS)} "
+    server.write_text(text + '"$@"\n')
+    argv = [*VDOCTOR, "confirm", "--lang", "en", "--confirm", "auto", "--max-trials", "1", "--measure", str(session)]
+    done = run(argv, env=bench.env)
+    assert done.returncode == 0, done.stderr
+    assert b"price: speed: not measured" in done.stdout
+
+
+COUNTLESS = """
+import sys
+from vdoctor.demo import api, server
+answer = api.Handler._answer
+def without(self, status, body):
+    if isinstance(body, dict):
+        body.pop("usage", None)
+    answer(self, status, body)
+api.Handler._answer = without
+sys.exit(server.main(sys.argv[1:]))
+"""

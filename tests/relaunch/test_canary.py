@@ -97,7 +97,11 @@ def scene(**answers: tuple[int, Any]) -> Answer:
             "POST /v1/completions: 200, but no completion",
         ),
         ({"models": MODELS, "completions": (200, {"choices": [None]})}, "failed", "POST /v1/completions: 200, but no"),
-        ({"models": MODELS, "completions": (200, {"choices": {"a": 1}})}, "failed", "POST /v1/completions: 200, but no"),
+        (
+            {"models": MODELS, "completions": (200, {"choices": {"a": 1}})},
+            "failed",
+            "POST /v1/completions: 200, but no",
+        ),
         # The end of the text is a token, too, and has no letters.
         (
             {

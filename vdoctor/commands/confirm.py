@@ -92,7 +92,8 @@ def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBas
     report = examine_session(folder, rules, options)
     if report.verdict in ("healthy", "not_vllm"):
         raise UserError(
-            f"{folder}: shows no failing start of vLLM ({report.verdict})", "vdoctor analyze " + shlex.quote(str(folder))
+            f"{folder}: shows no failing start of vLLM ({report.verdict})",
+            "vdoctor analyze " + shlex.quote(str(folder)),
         )
     session = Session(folder)
     folder = folder.absolute()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 from vdoctor.commands.examine import tell
 from vdoctor.intake.clean import clean
@@ -34,6 +35,6 @@ def at(folder: str | None, lang: str) -> Iterator[None]:
 
 def _here() -> str | None:
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except OSError:
         return None

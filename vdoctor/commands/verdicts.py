@@ -78,7 +78,7 @@ def _price(
     if trial.tokens_per_second is not None:
         texts.append(_speed(search, trial, unchanged))
     elif measured:
-        texts.append(_both("not_measured"))
+        texts.append(_both("price_not_measured"))
     return list({repr(text): text for text in texts}.values())
 
 

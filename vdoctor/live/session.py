@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
@@ -123,7 +122,7 @@ class Recorder:
 
 def _where() -> str | None:
     try:
-        return os.getcwd()
+        return str(Path.cwd())
     except OSError:
         # The folder has been removed.
         return None

@@ -215,14 +215,16 @@ _WORDS: dict[str, tuple[str, str]] = {
         "has no place in the file, set it yourself: {change}",
         "文件中没有对应位置，请自行设置：{change}",
     ),
+    "manifest_worked": ("What worked in a trial: {change}", "在验证中有效的改动：{change}"),
+    "manifest_price": ("as told by {command}", "见 {command} 的输出"),
     "manifest_not_run": (
-        "not tried: vdoctor starts nothing from such a file; apply it with: patch -p1 < DIFF",
-        "未验证：vdoctor 不会从这类文件启动服务；应用方法：patch -p1 < DIFF",
+        "the edit itself is not tried: vdoctor starts nothing from such a file; apply it with: patch -p1 < DIFF",
+        "该文件的改动本身未验证：vdoctor 不会从这类文件启动服务；应用方法：patch -p1 < DIFF",
     ),
     "refused": ("cannot relaunch: {reason}", "无法重新启动：{reason}"),
     "ask": ("vdoctor: try {change}?  price: {cost}  [y/N] ", "vdoctor：尝试 {change}？代价：{cost} [y/N] "),
     "fix_ids": ("ids for --fix here: {ids}", "此处 --fix 可用的 id：{ids}"),
-    "not_measured": (
+    "price_not_measured": (
         "speed: not measured, a request of the load failed or gave no count of tokens",
         "速度：未测出，负载中有请求失败或未返回 token 数",
     ),
