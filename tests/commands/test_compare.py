@@ -87,9 +87,39 @@ def test_change_of_the_command_is_shown_as_a_difference(cli: Cli, tmp_path: Path
 def test_start_that_failed_can_be_compared(cli: Cli, tmp_path: Path) -> None:
     answer = cli("compare", *logs(tmp_path, HEALTHY, FAILED), "--format", "json")
     assert answer.data["verdict"] == {"before": "healthy", "after": "failed"}
-    answer = cli("compare", *logs(tmp_path, HEALTHY, FAILED), "--lang", "en")
-    assert answer.out.startswith("Before: healthy; after: failed.")
+    assert answer.status == 1
+    answer = cli("compare", *logs(tmp_path, HEALTHY, FAILED))
+    assert answer.out.startswith("The first start got ready, the second did not: failed.")
     assert "(failed: " in answer.out
+    back = cli("compare", *logs(tmp_path, FAILED, HEALTHY))
+    assert (back.status, "did not" in back.out) == (0, False)
+    assert back.out.startswith("Before: failed; after: healthy.")
+
+
+def test_larger_kv_cache_is_no_loss_and_a_smaller_one_is(cli: Cli, tmp_path: Path) -> None:
+    small, large = (HEALTHY.replace("KV cache memory: 5.00", f"KV cache memory: {gib}") for gib in ("4.00", "6.00"))
+    assert small != large
+    answer = cli("compare", *logs(tmp_path, small, large), "--format", "json")
+    assert (answer.status, answer.data["bigger"], answer.data["smaller"]) == (0, None, None)
+    answer = cli("compare", *logs(tmp_path, large, small), "--format", "json")
+    assert (answer.status, answer.data["bigger"], answer.data["smaller"]) == (1, None, "kv_cache")
+    answer = cli("compare", *logs(tmp_path, large, small), "--lang", "zh")
+    assert "KV cache 从 6.00 减少到 4.00 GiB" in answer.out
+
+
+def test_start_that_is_slower_in_no_phase_alone_is_slower_all_the_same(cli: Cli, tmp_path: Path) -> None:
+    late = HEALTHY
+    for old, new in ((16, 19), (15, 17), (12, 14), (9, 10), (5, 6), (3, 4)):
+        late = late.replace(f"00:00:{old:02}", f"00:00:{new:02}")
+    answer = cli("compare", *logs(tmp_path, HEALTHY, late), "--format", "json")
+    assert (answer.status, answer.data["slower"]) == (1, "ready"), answer.data["phases"]
+
+
+def test_what_is_not_of_vllm_is_refused(cli: Cli, tmp_path: Path) -> None:
+    for texts in ((HEALTHY, "root:x:0:0:\n"), ("root:x:0:0:\n", HEALTHY)):
+        answer = cli("compare", *logs(tmp_path, *texts))
+        assert (answer.status, answer.out) == (2, "")
+        assert "not the output of a vLLM server" in answer.err
 
 
 def test_what_cannot_be_read_is_wrong_usage(cli: Cli, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_limit_in_the_middle_of_raising_a_number_is_told(bench: Bench) -> None:
     assert status == 0
     assert report["proof"]["after"][-1] == "32"
     assert "a larger value, was not tried to the end: the limit of --max-trials was reached" in told
-    assert f"go on with: vdoctor confirm {session}" in told
+    assert f"go on with: vdoctor confirm --confirm auto {session}" in told
     status, report, told = bench.confirm(session, "--confirm", "auto")
     assert report["proof"]["after"][-1] == "64"
     assert "to the end" not in told

@@ -88,6 +88,40 @@ def scene(**answers: tuple[int, Any]) -> Answer:
             "failed",
             "POST /v1/completions: 200, but no completion",
         ),
+        (
+            {
+                "models": MODELS,
+                "completions": (200, {"choices": [{"text": ""}], "usage": {"completion_tokens": 0}}),
+            },
+            "failed",
+            "POST /v1/completions: 200, but no completion",
+        ),
+        ({"models": MODELS, "completions": (200, {"choices": [None]})}, "failed", "POST /v1/completions: 200, but no"),
+        (
+            {"models": MODELS, "completions": (200, {"choices": {"a": 1}})},
+            "failed",
+            "POST /v1/completions: 200, but no",
+        ),
+        # The end of the text is a token, too, and has no letters.
+        (
+            {
+                "models": MODELS,
+                "completions": (200, {"choices": [{"text": ""}], "usage": {"completion_tokens": 1}}),
+            },
+            "answered",
+            None,
+        ),
+        ({"models": MODELS, "completions": (200, {"choices": [{"text": " x"}]})}, "answered", None),
+        (
+            {"models": MODELS, "chat": (200, {"choices": [{"message": {"role": "assistant", "content": ""}}]})},
+            "failed",
+            "POST /v1/chat/completions: 200, but no completion",
+        ),
+        (
+            {"models": MODELS, "chat": (200, {"choices": [{"message": {"content": None, "reasoning_content": "a"}}]})},
+            "answered",
+            None,
+        ),
         ({"models": MODELS, "completions": (200, b"<html>")}, "failed", "POST /v1/completions: 200, but no completion"),
         ({"models": MODELS, "completions": (0, None)}, "failed", "POST /v1/completions: no answer"),
         ({"models": (503, {})}, "failed", "GET /v1/models: 503 Service Unavailable"),

@@ -51,7 +51,21 @@ def test_failure_that_has_gone_proves_nothing() -> None:
     assert (run.search.gone, run.search.found, run.controls) == (True, None, 1)
 
 
-def test_unchanged_launch_is_tried_only_where_no_trial_died_of_the_same() -> None:
+def test_failure_that_goes_between_the_trials_proves_nothing() -> None:
+    """The GPU is busy in the first trials, too, and free before the one that works."""
+    cause = finding("oom.kv-none", *(fix(name, max_num_batched_tokens=name) for name in ("4096", "2048", "1024")))
+    for busy in (1, 2, 3):
+        starts: list[str] = []
+
+        def world(flags: dict[str, str], env: Env, starts: list[str] = starts, busy: int = busy) -> Outcome:
+            starts.append(" ".join(flags))
+            return fails("kv_init.allocate", cause) if len(starts) <= busy else WORKS
+
+        run = play("vllm serve m", world)
+        assert (run.search.gone, run.search.found, run.controls) == (True, None, 1), busy
+
+
+def test_unchanged_launch_is_tried_only_where_no_later_trial_died_of_the_same() -> None:
     assert play("vllm serve m", graphs(64)).controls == 0  # type: ignore[arg-type]
     cause = finding("quant.not-quantized", fix("drop", "safe", quantization=None))
     run = play(

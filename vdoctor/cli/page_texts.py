@@ -66,7 +66,11 @@ STATUS: dict[str, tuple[tuple[str, str], ...]] = {
         ("2", "wrong usage"),
         ("130", "interrupted"),
     ),
-    "compare": (("0", "nothing got slower or bigger"), ("1", "something did"), ("2", "input that cannot be read")),
+    "compare": (
+        ("0", "nothing got worse"),
+        ("1", "a phase got slower, memory bigger, the KV cache smaller, or only the first start got ready"),
+        ("2", "input that cannot be read, or is not of vLLM"),
+    ),
     "check": (("0", "nothing found"), ("1", "something found"), ("2", "wrong usage"), _ANALYZE[3]),
     "estimate": (
         ("0", "it fits, or no card is known"),

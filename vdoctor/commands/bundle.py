@@ -75,6 +75,9 @@ def _write_session(session: Path, folder: Path, redactor: Redactor, advance: Cal
     write_recording(session, folder, redactor, advance)
     for file in ("session.json", "case.json"):
         if (data := _json(session / file)) is not None:
+            if isinstance(data, dict):
+                # Only a relaunch needs it, and it may name a person or a project.
+                data.pop("cwd", None)
             _write(folder / file, redactor.value(data))
 
 

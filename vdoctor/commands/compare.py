@@ -38,9 +38,12 @@ def compare(
     verbose: bool,
     redact: bool | None = None,
 ) -> int:
-    """Print what is different; 0 nothing got slower or bigger, 1 something did."""
+    """Print what is different; 0 nothing got worse, 1 something did."""
     check_output(output)
     first, second = (_examined(path, rules) for path in (before, after))
+    for path, report in ((before, first), (after, second)):
+        if report.verdict == "not_vllm":
+            raise UserError(f"{path}: this is not the output of a vLLM server", "give two logs or sessions of vLLM")
     redactor = redactor_for(form, output, redact)
     if redactor is not None:
         from vdoctor.report.redact import redact as redacted
@@ -58,7 +61,7 @@ def compare(
         text = _text(found, first, second, lang, color=color and output in (None, "-"))
     emit(text, output)
     tell_redaction(redactor, lang)
-    return 1 if found.slower is not None or found.bigger is not None else 0
+    return 1 if found.is_worse else 0
 
 
 def _text(found: Comparison, before: Report, after: Report, lang: str, *, color: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +15,7 @@ from vdoctor.commands.config_file import with_config
 from vdoctor.commands.confirming import Confirming
 from vdoctor.commands.examine import check_output, emit, examine_session, render, tell, terminal_width, use_color
 from vdoctor.commands.manifest import edit_manifest
+from vdoctor.commands.place import at
 from vdoctor.commands.privacy import redactor_for, tell_redaction
 from vdoctor.commands.streams import draw, show
 from vdoctor.commands.verdicts import concluded
@@ -90,9 +92,24 @@ def confirm_session(folder: Path, wish: Confirming, *, lang: str, rules: RuleBas
     report = examine_session(folder, rules, options)
     if report.verdict in ("healthy", "not_vllm"):
         raise UserError(
-            f"{folder}: shows no failing start of vLLM ({report.verdict})", "vdoctor analyze " + str(folder)
+            f"{folder}: shows no failing start of vLLM ({report.verdict})",
+            "vdoctor analyze " + shlex.quote(str(folder)),
         )
     session = Session(folder)
+    folder = folder.absolute()
+    with at(session.cwd, lang):
+        return _relaunched(folder, session, report, options, wish, lang, rules)
+
+
+def _relaunched(
+    folder: Path,
+    session: Session,
+    report: Report,
+    options: OptionTable,
+    wish: Confirming,
+    lang: str,
+    rules: RuleBase,
+) -> tuple[Report | None, bool]:
     launch = parse([*(f"{name}={text}" for name, text in session.env.items()), *session.command])
     version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
     launch = with_config(
@@ -149,13 +166,13 @@ def _search(
     except CannotStart as error:
         raise UserError(str(error), "run confirm where the command can be run") from None
     except KeyboardInterrupt:
-        tell("\nvdoctor: " + word("resume", lang).format(folder=folder) + "\n")
+        tell(f"\nvdoctor: {_go_on(folder, wish, lang)}\n")
         raise
     finally:
         if cache is not None:
             fresh.tidy(cache)
-    report = concluded(report, search, driver, options)
-    _tell_rest(search, end, len(driver.trials), folder, options, version, lang)
+    report = concluded(report, search, driver, options, measured=wish.measure)
+    _tell_rest(search, end, len(driver.trials), folder, wish, options, version, lang)
     return report, search.found is not None
 
 
@@ -194,10 +211,27 @@ def _ask(step: Step, lang: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes", "是")
 
 
+def _go_on(folder: Path, wish: Confirming, lang: str) -> str:
+    """The command that goes on from here: what was allowed and asked for is so again; limits begin anew."""
+    words = ["vdoctor", "confirm"]
+    words += ["--confirm", wish.mode] if wish.mode != "ask" else []
+    words += ["--measure"] if wish.measure else []
+    words += [part for one in wish.only for part in ("--fix", one)]
+    return word("resume", lang).format(command=clean(shlex.join([*words, str(folder)])))
+
+
 def _tell_rest(
-    search: Search, end: End, trials: int, folder: Path, options: OptionTable, version: str | None, lang: str
+    search: Search,
+    end: End,
+    trials: int,
+    folder: Path,
+    wish: Confirming,
+    options: OptionTable,
+    version: str | None,
+    lang: str,
 ) -> None:
     """What was not tried, and where to go on."""
+    go_on = _go_on(folder, wish, lang)
     lines: list[str] = []
     if search.gone:
         lines.append(f"vdoctor: {word('gone', lang)}")
@@ -210,7 +244,10 @@ def _tell_rest(
         elif search.lead is not None:
             lines.append("  " + word("no_lead", lang).format(step=search.first.step or "launch"))
         if end in ("max-trials", "budget"):
-            lines.append("  " + word("resume", lang).format(folder=folder))
+            lines.append("  " + go_on)
+        if wish.only and not trials:
+            ids = dict.fromkeys(step.id for step in hypotheses(search.first))
+            lines.append("  " + word("fix_ids", lang).format(ids=" ".join(ids) or "-"))
         if search.withheld:
             lines.append(f"  {word('withheld', lang)}:")
             for step in search.withheld:
@@ -219,7 +256,7 @@ def _tell_rest(
                 lines.append(f"    {print_text(changed) if changed else describe(step.change, lang)}{cost}")
     elif end in ("max-trials", "budget"):
         lines.append("vdoctor: " + word("found_early", lang).format(why=word("end_" + end, lang)))
-        lines.append("  " + word("resume", lang).format(folder=folder))
+        lines.append("  " + go_on)
     if search.found is None and (stuck := _in_file(search.launch, search.first, options, version)):
         file = config_path(search.launch, options, version)
         lines.append("  " + word("in_file", lang).format(file=clean(str(file)), options=" ".join(stuck)))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vdoctor.commands.examine import emit, examine_input, examine_session, tell
@@ -15,7 +16,9 @@ from vdoctor.launch import options as option_tables
 from vdoctor.launch.manifest import edit
 from vdoctor.live.session import is_session
 from vdoctor.model import Fix, Report
+from vdoctor.relaunch.steps import hypotheses, outcome_of, with_value
 from vdoctor.report.json import pick
+from vdoctor.report.proof import working
 from vdoctor.report.text import describe
 from vdoctor.report.words import word
 from vdoctor.rulebase.schema import RuleBase
@@ -26,14 +29,15 @@ _MOST = 4 << 20
 def edit_manifest(
     source: Path, manifest: Path, only: Sequence[str], output: str | None, lang: str, rules: RuleBase
 ) -> int:
-    """Print the edit of `manifest` for the first fix of what `source` (a session or a log) shows; 0, or 1 for none."""
+    """Print the edit of `manifest` for what a trial of `source` showed to work, else for the first fix of what it (a session or a log)
+    shows; 0, or 1 for none."""
     try:
         text = small_text(manifest, _MOST)
     except UserError as error:
         raise UserError(error.what, "give --manifest a compose or Kubernetes file") from None
     report = _examined(source, rules)
     version = str(report.facts["vllm.version"].value) if "vllm.version" in report.facts else None
-    fix = _fix(report, only)
+    fix = (None if only else _seen_to_work(report, source)) or _fix(report, only)
     if fix is None:
         tell("vdoctor: " + word("manifest_no_fix", lang) + "\n")
         return 1
@@ -50,6 +54,26 @@ def edit_manifest(
     tell("  " + word("manifest_not_run", lang) + "\n")
     emit(done.diff, output)
     return 0 if done.diff else 1
+
+
+def _seen_to_work(report: Report, source: Path) -> Fix | None:
+    """What a recorded trial showed to work, as small as it was made, with its price; None where none did."""
+    command = working(report)
+    trial = next(
+        (one for one in reversed(report.trials) if one.command == command and one.verdict == "confirmed"), None
+    )
+    if trial is None or not trial.change:
+        return None
+    title = {lang: word("manifest_worked", lang).format(change=describe(trial.change, lang)) for lang in ("en", "zh")}
+    where = shlex.join(["vdoctor", "confirm", str(source)])
+    cost: Mapping[str, str] | None = {lang: word("manifest_price", lang).format(command=where) for lang in ("en", "zh")}
+    for step in hypotheses(outcome_of(report, "other failure", 0.0)):
+        if step.id == trial.fix and step.change.flags.keys() == trial.change.flags.keys():
+            for flag, setting in trial.change.flags.items():
+                step = with_value(step, flag, str(setting)) if isinstance(setting, str) else step
+            cost = step.cost
+            break
+    return Fix(trial.fix, title, "lossy" if cost else "safe", trial.change, cost)
 
 
 def _fix(report: Report, only: Sequence[str]) -> Fix | None:

@@ -18,8 +18,10 @@ from vdoctor.report.words import word
 Text = Mapping[str, str]
 
 
-def concluded(report: Report, search: Search, driver: Driver, options: OptionTable) -> Report:
-    """The report on the failure with all trials; what works is its proof, what it cures is confirmed."""
+def concluded(
+    report: Report, search: Search, driver: Driver, options: OptionTable, *, measured: bool = False
+) -> Report:
+    """The report on the failure with all trials; what works is its proof, what it cures is confirmed. `measured`: its speed was asked for."""
     trials = tuple(driver.trials)
     found = search.found
     if found is None:
@@ -35,7 +37,7 @@ def concluded(report: Report, search: Search, driver: Driver, options: OptionTab
         tuple(print_words(found.launch)),
         after.phases,
         after.memory,
-        tuple(_price(search, found.steps, found.launch, after, trials[number], unchanged, options)),
+        tuple(_price(search, found.steps, found.launch, after, trials[number], unchanged, options, measured)),
         search.minimal,
     )
     cured = {step.answers for step in found.steps}
@@ -56,6 +58,7 @@ def _price(
     trial: Trial,
     unchanged: Trial | None,
     options: OptionTable,
+    measured: bool,
 ) -> list[Text]:
     texts: list[Text] = []
     pairs = (("--max-model-len", "price_context", "model.max_len"), ("--max-num-seqs", "price_seqs", "seqs.max"))
@@ -74,6 +77,8 @@ def _price(
         texts.append(_both("price_cache", tokens=after.facts["kv.tokens"].value))
     if trial.tokens_per_second is not None:
         texts.append(_speed(search, trial, unchanged))
+    elif measured:
+        texts.append(_both("price_not_measured"))
     return list({repr(text): text for text in texts}.values())
 
 

@@ -33,6 +33,7 @@ class Recorder:
         self.folder = folder
         self.failed: OSError | None = None
         self._command = command
+        self._cwd = _where()
         self._env = dict(env)
         self._facts = dict(facts)
         self._writer = Writer()
@@ -111,11 +112,20 @@ class Recorder:
                 "schema": SCHEMA,
                 "vdoctor": __version__,
                 "command": self._command,
+                "cwd": self._cwd,
                 "env": self._env,
                 "facts": {name: {"value": fact.value, "source": fact.source} for name, fact in self._facts.items()},
                 "exit": {"status": end.status, "signal": end.signal, "asked": end.asked} if end else None,
             },
         )
+
+
+def _where() -> str | None:
+    try:
+        return str(Path.cwd())
+    except OSError:
+        # The folder has been removed.
+        return None
 
 
 def is_session(folder: Path) -> bool:
@@ -156,6 +166,8 @@ class Session:
         try:
             data = json.loads(small_file(folder / "session.json", _MAX_DESCRIPTION))
             self.command = [str(word) for word in data["command"]]
+            #: Where it was started: relative paths of the command are meant from there. None where that is not known.
+            self.cwd = str(data["cwd"]) if data.get("cwd") else None
             self.env = {str(k): str(v) for k, v in data.get("env", {}).items()}
             self.facts = {name: _fact(entry) for name, entry in data.get("facts", {}).items()}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

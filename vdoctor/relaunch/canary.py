@@ -145,9 +145,22 @@ def canary(client: Client) -> tuple[State, Text | None]:
         reply = client.ask(path, {**prompt, "messages": [{"role": "user", "content": "Hello"}]})
     if _is_unsupported(reply):
         return "skipped", _left_out("the model does not generate text", "该模型不生成文本")
-    if reply.status == 200 and isinstance(reply.body, dict) and reply.body.get("choices"):
+    if reply.status == 200 and _has_tokens(reply.body):
         return "answered", None
     return "failed", _said(f"POST {path}", reply)
+
+
+def _has_tokens(body: Any) -> bool:
+    """A choice, and text in it or a token counted: the first token may be the end, which has no text."""
+    choices = body.get("choices") if isinstance(body, dict) else None
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(first, dict):
+        return False
+    usage, message = body.get("usage"), first.get("message")
+    counted = usage.get("completion_tokens") if isinstance(usage, dict) else None
+    # Thoughts and calls of tools are an answer, too.
+    said = [text for name, text in message.items() if name != "role"] if isinstance(message, dict) else []
+    return bool(counted or first.get("text") or any(said))
 
 
 def _is_unsupported(reply: Reply) -> bool:

@@ -89,10 +89,12 @@ class Search:
     def control(self, *, measure: bool = False) -> Moves:
         """To be driven when `moves` ended with something found: does the unchanged launch fail today, too?
 
-        Else any change would seem to help. A trial that died of the same is proof enough; without one the unchanged
-        launch is tried; and where it served and speed is to be compared (`measure`).
+        Else any change would seem to help. A trial that died of the same after one that worked is proof enough (one
+        before it may have died of what has gone since: a GPU that was busy); without one the unchanged launch is
+        tried; and where it served and speed is to be compared (`measure`).
         """
-        enough = any(outcome.verdict == "same failure" for _, outcome in self.tried)
+        verdicts = [outcome.verdict for _, outcome in self.tried]
+        enough = "confirmed" in verdicts and "same failure" in verdicts[verdicts.index("confirmed") :]
         if self.found is None or (enough and not (measure and self.first.served)):
             return self.found.steps if self.found is not None else None
         result = yield Candidate((), self.launch, "control")

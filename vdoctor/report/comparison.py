@@ -30,6 +30,11 @@ _VERSIONS = (
     "model.name",
     "model.quantization",
 )
+#: Of these more is no loss: the cache gets what the others leave, the total is the card's.
+_ROOM = ("kv_cache", "total")
+_MEMORY = 0.1
+#: Ends of a start that served, and of one that did not come to it.
+_READY, _NOT_READY = ("healthy", "degraded"), ("failed", "stalled", "incomplete")
 _CACHES = ("compile.cache", "weights.download_s", "weights.read_s", "weights.filesystem")
 
 
@@ -51,7 +56,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`phases` and `steps` in seconds, `memory` in GiB; `slower` and `bigger` name what grew most, None for nothing."""
+    """`phases` and `steps` in seconds, `memory` in GiB; `slower` and `bigger` name what grew most, `smaller` the KV cache
+    where it shrank, None for nothing. Where no phase alone is to blame, `slower` is the time until ready."""
 
     verdict: Row
     phases: tuple[Row, ...]
@@ -62,6 +68,17 @@ class Comparison:
     caches: tuple[Row, ...]
     slower: Row | None
     bigger: Row | None
+    smaller: Row | None
+
+    @property
+    def broken(self) -> bool:
+        """The first start got ready, the second did not."""
+        return self.verdict.before in _READY and self.verdict.after in _NOT_READY
+
+    @property
+    def is_worse(self) -> bool:
+        """Slower, bigger, with less room for tokens, or not ready at all."""
+        return self.broken or any(row is not None for row in (self.slower, self.bigger, self.smaller))
 
 
 def compare(before: Report, after: Report, caches: tuple[Row, ...] = ()) -> Comparison:
@@ -79,8 +96,10 @@ def compare(before: Report, after: Report, caches: tuple[Row, ...] = ()) -> Comp
         tuple(words_diff(before.command or (), after.command or ())) if before.command and after.command else (),
         tuple(_facts(before, after, _VERSIONS)),
         tuple(row for row in (*_facts(before, after, _CACHES), *caches) if row.delta is None or _is_news(row, least)),
-        _grown([row for row in phases if _is_news(row, least)]),
-        _grown([row for row in memory if (row.delta or 0) >= 0.1]),
+        _grown([row for row in phases if _is_news(row, least)])
+        or _grown([row for row in total if _is_news(row, least)]),
+        _grown([row for row in memory if row.name not in _ROOM and (row.delta or 0) >= _MEMORY]),
+        next((row for row in memory if row.name == "kv_cache" and (row.delta or 0) <= -_MEMORY), None),
     )
 
 
@@ -97,6 +116,7 @@ def to_dict(found: Comparison, before: Report, after: Report) -> dict[str, Any]:
         "verdict": {"before": found.verdict.before, "after": found.verdict.after},
         "slower": found.slower.name if found.slower else None,
         "bigger": found.bigger.name if found.bigger else None,
+        "smaller": found.smaller.name if found.smaller else None,
         "phases": table(found.phases),
         "steps": table(found.steps),
         "memory": table(found.memory),
@@ -137,24 +157,21 @@ def _end(report: Report, lang: str) -> str:
 
 
 def headline(found: Comparison, lang: str) -> str:
-    """How the ends differ, and what got slower or bigger: a sentence for each."""
+    """How the ends differ and what got worse, a sentence each: no server any more, slower, bigger, a smaller KV cache."""
     parts = []
-    if found.verdict.before != found.verdict.after:
-        values = {"before": word(found.verdict.before, lang), "after": word(found.verdict.after, lang)}
-        parts.append(word("compare_verdict", lang).format(**values))
-    if found.slower is not None:
-        row = found.slower
-        values = {
-            "phase": row.name,
-            "delta": f"{row.delta:.1f}",
-            "before": f"{row.before:.1f}",
-            "after": f"{row.after:.1f}",
-        }
-        parts.append(word("compare_slower", lang).format(**values))
-    if found.bigger is not None:
-        row = found.bigger
-        values = {"name": row.name, "before": f"{row.before:.2f}", "after": f"{row.after:.2f}"}
-        parts.append(word("compare_bigger", lang).format(**values))
+    if found.broken:
+        parts.append(word("compare_broken", lang).format(verdict=word(found.verdict.after, lang)))
+    elif found.verdict.before != found.verdict.after:
+        ends = {"before": word(found.verdict.before, lang), "after": word(found.verdict.after, lang)}
+        parts.append(word("compare_verdict", lang).format(**ends))
+    if (row := found.slower) is not None:
+        key = "compare_later" if row.name == "ready" else "compare_slower"
+        values = {"delta": f"{row.delta:.1f}", "before": f"{row.before:.1f}", "after": f"{row.after:.1f}"}
+        parts.append(word(key, lang).format(phase=row.name, **values))
+    for key, changed in (("compare_bigger", found.bigger), ("compare_smaller", found.smaller)):
+        if changed is not None:
+            values = {"before": f"{changed.before:.2f}", "after": f"{changed.after:.2f}"}
+            parts.append(word(key, lang).format(name=changed.name, **values))
     return " ".join(parts) if parts else word("compare_same", lang)
 
 

@@ -9,12 +9,15 @@ from typing import Any, NamedTuple
 from vdoctor.model import Report
 from vdoctor.report import charts
 from vdoctor.report.curves import Recording
+from vdoctor.report.json import pick
 from vdoctor.report.markdown import flat
 from vdoctor.report.page import document
 from vdoctor.report.page_findings import command_block, finding, fold
 from vdoctor.report.page_words import say
+from vdoctor.report.proof import is_gone, working
 from vdoctor.report.tags import Html, join, tag
 from vdoctor.report.text import describe
+from vdoctor.report.words import word
 
 #: Parts of a GPU's memory in the order in which vLLM takes them.
 _PARTS = ("weights", "activation_peak", "non_torch", "kv_cache", "cuda_graphs")
@@ -70,7 +73,7 @@ def _page(report: Report, recording: Recording, lang: str, name: str, several: b
     else:
         parts.append(tag("p", say(_silence(report), lang)))
     if report.trials:
-        parts.append(_section(place, "trials", _trials(report, lang)))
+        parts.append(_section(place, "trials", join([*_proven(report, lang), _trials(report, lang)])))
     if report.findings[1:]:
         rest = join(
             fold(f"{one.id}: {say(one.confidence, lang)}", finding(one, recording, lang, level=place.level + 2))
@@ -214,6 +217,17 @@ def _ledger(known: list[tuple[str, float]], total: float, name: str, lang: str) 
     return parts
 
 
+def _proven(report: Report, lang: str) -> list[Html]:
+    """What the trials came to: the command that works and its price, or that the failure has gone."""
+    if is_gone(report):
+        return [tag("p", word("gone", lang))]
+    command = working(report)
+    if report.proof is None or command is None:
+        return []
+    prices = [tag("p", f"{say('price', lang)}: {pick(text, lang)}") for text in report.proof.price]
+    return [tag("p", tag("strong", word("proof_title", lang))), *prices, command_block(command, lang)]
+
+
 def _trials(report: Report, lang: str) -> Html:
     """What the launch was before, and what came of each change."""
     head = tag("tr", *(tag("th", say(key, lang), scope="col") for key in ("result", "change", "took", "command")))
@@ -235,7 +249,11 @@ def _trials(report: Report, lang: str) -> Html:
                 + (f" ({trial.finding})" if trial.finding else ""),
                 scope="row",
             ),
-            tag("td", tag("code", describe(trial.change, lang)), class_="wide"),
+            tag(
+                "td",
+                tag("code", describe(trial.change, lang)) if trial.change else word("unchanged", lang),
+                class_="wide",
+            ),
             tag("td", f"{trial.seconds:.1f}"),
             tag("td", tag("code", trial.command), class_="wide"),
         )

@@ -10,6 +10,7 @@ from vdoctor.model import Finding, Fix, Report, Span
 from vdoctor.report.json import pick
 from vdoctor.report.marks import code, details, fence, link, one_line, prose, table
 from vdoctor.report.page_words import say
+from vdoctor.report.proof import is_gone, working
 from vdoctor.report.text import describe
 from vdoctor.report.words import word
 
@@ -60,7 +61,20 @@ def top(report: Report, lang: str) -> str:
             lines.append(prose(word(key, lang)))
     else:
         lines.append(_finding(report.findings[0], lang, first=True))
+    lines += _proven(report, lang)
     return "\n\n".join(lines)
+
+
+def _proven(report: Report, lang: str) -> list[str]:
+    """What the trials came to: the command that works and its price, or that the failure has gone."""
+    if is_gone(report):
+        return [f"**{prose(word('gone', lang))}**"]
+    if report.proof is None:
+        return []
+    lines = [f"**{prose(word('proof_title', lang))}**"]
+    lines += [f"{say('price', lang)}: {prose(one_line(pick(text, lang), _WHY))}" for text in report.proof.price]
+    command = working(report)
+    return [*lines, fence(command, "sh")] if command and len(command) <= _COMMAND else lines
 
 
 def _where(report: Report, lang: str) -> str:
@@ -164,13 +178,12 @@ def _trials(report: Report, lang: str) -> str:
             str(number),
             word(trial.verdict, lang),
             f"{trial.seconds:.1f}",
-            code(one_line(describe(trial.change, lang), 400)),
+            code(one_line(describe(trial.change, lang), 400)) if trial.change else prose(word("unchanged", lang)),
         ]
         for number, trial in enumerate(report.trials[:_ROWS], 1)
     ]
-    proven = next((trial for trial in report.trials if trial.verdict == "confirmed"), None)
-    command = f"\n\n{fence(proven.command, 'sh')}" if proven and len(proven.command) <= _COMMAND else ""
-    return table(head, rows) + command
+    command = working(report) if report.proof is None else None
+    return table(head, rows) + (f"\n\n{fence(command, 'sh')}" if command and len(command) <= _COMMAND else "")
 
 
 def _timeline(report: Report, lang: str) -> str:

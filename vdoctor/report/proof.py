@@ -57,6 +57,21 @@ def proof_lines(report: Report, lang: str) -> Iterator[tuple[str, str]]:
     yield "command", "  " + report.trials[proof.trial].command
 
 
+def is_gone(report: Report) -> bool:
+    """The unchanged command got ready in a trial: a change that worked, too, shows nothing."""
+    unchanged = any(trial.fix == "unchanged" and trial.verdict == "confirmed" for trial in report.trials)
+    return unchanged and report.proof is None
+
+
+def working(report: Report) -> str | None:
+    """The command that was seen to work, as small as it was made: that of the proof, else the last one; None for none."""
+    if report.proof is not None:
+        return report.trials[report.proof.trial].command
+    if is_gone(report):
+        return None
+    return next((trial.command for trial in reversed(report.trials) if trial.verdict == "confirmed"), None)
+
+
 def _table(report: Report, proof: Proof, lang: str) -> Iterator[tuple[str, str]]:
     rows: list[tuple[str, str, str]] = []
     for phase in PHASES[:-1]:

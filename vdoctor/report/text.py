@@ -19,7 +19,7 @@ from vdoctor.report import ledger
 from vdoctor.report.fact_words import place
 from vdoctor.report.json import pick
 from vdoctor.report.motion import motion_line
-from vdoctor.report.proof import proof_lines
+from vdoctor.report.proof import is_gone, proof_lines
 from vdoctor.report.unseen import unseen_lines
 from vdoctor.report.words import word
 
@@ -280,8 +280,10 @@ def _trials(console: Console, report: Report, lang: str) -> None:
         if trial.reason:
             line.append(f"; {pick(trial.reason, lang)}")
         console.print(line)
-        if trial.verdict == "confirmed" and report.proof is None:
+        if trial.verdict == "confirmed" and report.proof is None and not is_gone(report):
             console.print(Shown(f"    {trial.command}", style="cyan"), soft_wrap=True)
+    if is_gone(report):
+        console.print(Shown(f"  {word('gone', lang)}"))
     styles = {"title": "bold green", "command": "cyan", "minus": "red", "plus": "green", "plain": ""}
     if report.proof is not None:
         console.print()

@@ -188,6 +188,18 @@ _WORDS: dict[str, tuple[str, str]] = {
     ),
     "compare_verdict": ("Before: {before}; after: {after}.", "之前：{before}；之后：{after}。"),
     "compare_bigger": ("{name} grew from {before} to {after} GiB.", "{name} 从 {before} 增加到 {after} GiB。"),
+    "compare_smaller": (
+        "The KV cache shrank from {before} to {after} GiB.",
+        "KV cache 从 {before} 减少到 {after} GiB。",
+    ),
+    "compare_later": (
+        "Ready {delta} s later ({before} -> {after} s).",
+        "就绪晚了 {delta} 秒（{before} -> {after} 秒）。",
+    ),
+    "compare_broken": (
+        "The first start got ready, the second did not: {verdict}.",
+        "第一次启动已就绪，第二次没有：{verdict}。",
+    ),
     "compare_same": ("No phase got slower, nothing got bigger.", "没有阶段变慢，也没有变大。"),
     "compare_time": ("seconds: before, after, difference", "秒：之前、之后、差值"),
     "compare_memory": ("memory, GiB: before, after, difference", "内存 (GiB)：之前、之后、差值"),
@@ -203,13 +215,28 @@ _WORDS: dict[str, tuple[str, str]] = {
         "has no place in the file, set it yourself: {change}",
         "文件中没有对应位置，请自行设置：{change}",
     ),
+    "manifest_worked": ("What worked in a trial: {change}", "在验证中有效的改动：{change}"),
+    "manifest_price": ("as told by {command}", "见 {command} 的输出"),
     "manifest_not_run": (
-        "not tried: vdoctor starts nothing from such a file; apply it with: patch -p1 < DIFF",
-        "未验证：vdoctor 不会从这类文件启动服务；应用方法：patch -p1 < DIFF",
+        "the edit itself is not tried: vdoctor starts nothing from such a file; apply it with: patch -p1 < DIFF",
+        "该文件的改动本身未验证：vdoctor 不会从这类文件启动服务；应用方法：patch -p1 < DIFF",
     ),
     "refused": ("cannot relaunch: {reason}", "无法重新启动：{reason}"),
     "ask": ("vdoctor: try {change}?  price: {cost}  [y/N] ", "vdoctor：尝试 {change}？代价：{cost} [y/N] "),
-    "resume": ("go on with: vdoctor confirm {folder}", "继续：vdoctor confirm {folder}"),
+    "fix_ids": ("ids for --fix here: {ids}", "此处 --fix 可用的 id：{ids}"),
+    "price_not_measured": (
+        "speed: not measured, a request of the load failed or gave no count of tokens",
+        "速度：未测出，负载中有请求失败或未返回 token 数",
+    ),
+    "resume": ("go on with: {command}", "继续：{command}"),
+    "cwd": (
+        "trials run in {folder}, as the recorded start did; run the printed command there, too",
+        "验证在 {folder} 中进行，与录制时相同；打印的命令也请在那里运行",
+    ),
+    "cwd_gone": (
+        "{folder}, where the recorded start ran, cannot be entered; trials run here",
+        "无法进入录制时的目录 {folder}；验证在当前目录进行",
+    ),
     "more": ("more: vdoctor explain {rule}", "详情：vdoctor explain {rule}"),
 }
 
