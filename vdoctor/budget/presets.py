@@ -87,8 +87,25 @@ def plan(
     copies = preset.gpus // best.settings.tp
     if copies > 1 and base.dp == 1 and options.exists("--data-parallel-size", base.version):
         best = next((after for after in _tried(config, parts, replace(best.settings, dp=copies)) if after.fits), best)
-    choices = [choice for choice in _choices(preset, best) if options.exists(choice.name, base.version)]
+    choices = [
+        choice
+        for choice in _choices(preset, best)
+        if options.exists(choice.name, base.version) and not _is_given(choice.name, base)
+    ]
     return Plan(preset, tuple(choices), tuple(_variables(preset, best)), best)
+
+
+def _is_given(name: str, base: Settings) -> bool:
+    """Whether the caller chose the option: it stands in the command already, for a reason of its own."""
+    asked = {
+        "--max-model-len": base.max_len is not None,
+        "--kv-cache-dtype": base.kv_dtype != "auto",
+        "--max-num-seqs": base.seqs is not None,
+        "--gpu-memory-utilization": base.utilization is not None,
+        "--enable-expert-parallel": base.expert_parallel,
+        "--data-parallel-size": base.dp > 1,
+    }
+    return asked.get(name, False)
 
 
 def _sizes(preset: Preset, base: Settings) -> list[int]:

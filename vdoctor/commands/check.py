@@ -174,8 +174,9 @@ def judge(
     """The rules on the facts: the same rules, ids and fixes as for a log."""
     facts = dict(seen.facts)
     if launch is not None:
-        version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
-        facts |= option_facts(launch, options, version)
+        # Inside an image it is the tag that names the release.
+        release = facts.get("vllm.version") or launch_facts(launch, options).get("vllm.version")
+        facts |= option_facts(launch, options, str(release.value) if release else None)
     facts |= variable_facts(env, option_tables.variables())
     facts |= {f"env.{name}": Fact(env[name], "environment") for name in _told(env)}
     examination = Examination(base, options, launch, facts)

@@ -58,8 +58,9 @@ def run(
     subject = replace(subject, doubts=(*subject.doubts, *more))
     if not settings.gpu_bytes and settings.platform == "cuda" and preset is None:
         settings, gpus = _of_this_machine(settings, gpus)
+    base = _with_flags(launch, subject.name, flags)
     answer = _answer(
-        subject, settings, launch, options, gpus=gpus, preset=preset, assumed=version is None, given=gpu_memory
+        subject, settings, base, options, gpus=gpus, preset=preset, assumed=version is None, given=gpu_memory
     )
     emit(_render(answer, form, lang), output)
     known = bool(answer.found.settings.gpu_bytes) or answer.found.exact
@@ -78,10 +79,13 @@ def _read(launch: Launch, options: OptionTable, version: str | None) -> Launch:
 
 def _with_flags(launch: Launch | None, name: str, flags: Mapping[str, str | bool]) -> Launch:
     """The command with the options of vdoctor's own command line behind its own."""
-    words = [
-        f"--no-{flag[2:]}" if value is False else flag if value is True else f"{flag}={value}"
-        for flag, value in flags.items()
-    ]
+    words: list[str] = []
+    for flag, value in flags.items():
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        else:
+            # argparse takes a value such as -1 behind "=" alone.
+            words += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
     base = launch if launch is not None and editable(launch) else parse(["vllm", "serve", name])
     return replace(base, args=(*base.args, *words))
 
@@ -171,7 +175,7 @@ def _of_this_machine(settings: Settings, gpus: int | None) -> tuple[Settings, in
 def _answer(
     subject: Subject,
     settings: Settings,
-    launch: Launch | None,
+    base: Launch,
     options: OptionTable,
     *,
     gpus: int | None,
@@ -182,14 +186,13 @@ def _answer(
     made = plan(PRESETS[preset], subject.config, subject.parts, settings, options) if preset else None
     found = made.after if made else estimate(subject.config, subject.parts, settings)
     helps = [] if made else remedies(found, subject.parts, options, gpus)
-    base = launch if launch is not None and editable(launch) else parse(["vllm", "serve", subject.name])
     return Answer(
         model=subject.name,
         found=found,
         remedies=tuple(helps),
         commands=tuple(_command(base, Change(flags=remedy.flags), options, settings) for remedy in helps),
         cards=tuple(cards(found, subject.parts)) if found.fits is not True else (),
-        doubts=tuple(_doubts(subject, found, assumed=assumed and not (launch and launch.container), given=given)),
+        doubts=tuple(_doubts(subject, found, assumed=assumed and not base.container, given=given)),
         problems=subject.problems,
         plan=made,
         plan_command=_command(
