@@ -20,7 +20,7 @@ from vdoctor.commands.subjects import Subject, load_subject
 from vdoctor.errors import UserError
 from vdoctor.facts.snippets import image_release
 from vdoctor.launch.change import apply
-from vdoctor.launch.command import editable, parse, print_text
+from vdoctor.launch.command import editable, parse, print_text, variables
 from vdoctor.launch.options import OptionTable, load
 from vdoctor.launch.values import model_of
 from vdoctor.model import Change, Launch
@@ -57,7 +57,7 @@ def run(
     settings, more = _beside(asked, settings, options, online)
     subject = replace(subject, doubts=(*subject.doubts, *more))
     if not settings.gpu_bytes and settings.platform == "cuda" and preset is None:
-        settings, gpus = _of_this_machine(settings, gpus)
+        settings, gpus = _of_this_machine(settings, gpus, launch)
     base = _with_flags(launch, subject.name, flags)
     answer = _answer(
         subject, settings, base, options, gpus=gpus, preset=preset, assumed=version is None, given=gpu_memory
@@ -159,11 +159,12 @@ def _host_memory() -> int | None:
     return int(psutil.virtual_memory().total)
 
 
-def _of_this_machine(settings: Settings, gpus: int | None) -> tuple[Settings, int | None]:
-    """The smallest GPU of this machine, when it has any."""
+def _of_this_machine(settings: Settings, gpus: int | None, launch: Launch | None) -> tuple[Settings, int | None]:
+    """The smallest of the GPUs that the launch would see, when this machine has any."""
     from vdoctor.live.nvml import Nvml
 
-    nvml = Nvml()
+    own = variables(launch) if launch is not None else {}
+    nvml = Nvml({name: value for name, value in {**os.environ, **own}.items() if value is not None})
     samples = [sample for sample in nvml.samples() if sample.memory_total]
     nvml.close()
     if not samples:

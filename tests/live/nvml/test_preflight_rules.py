@@ -180,6 +180,7 @@ BLOCKS = {
 }
 SCENES: dict[str, Scene] = {
     "args.invalid-number": Scene(("--max-num-seqs", "many")),
+    "args.number-out-of-range": Scene(("--max-num-seqs", "0")),
     "args.memory-fraction": Scene(("--gpu-memory-utilization", "90")),
     "args.invalid-choice": Scene(("--dtype", "fp64")),
     "args.unknown-flag": Scene(("--enable-metrics",)),
