@@ -121,8 +121,10 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
         interface = text_of(launch, "--host", options)
         looks["port"] = functools.partial(ports.port, interface, int(str(number)))
         looks["environment"] = functools.partial(_environment, launch, env)
+    name = str(asked["model.name"].value) if "model.name" in asked else None
+    if launch is not None and launch.container and name is not None:
+        looks["model"] = functools.partial(probe_model.known, name, _table)
     if launch is None or not launch.container:
-        name = str(asked["model.name"].value) if "model.name" in asked else None
         model = target.local_model(launch, name) if launch else None
         if launch is not None:
             looks["files"] = functools.partial(files.files, launch, options, name)
