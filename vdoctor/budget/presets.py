@@ -32,8 +32,9 @@ class Preset(NamedTuple):
 PRESETS = {
     one.name: one
     for one in (
-        Preset("24gb", 1, 23.5, None, 64),
-        Preset("2x24gb", 2, 23.5, None, 64, ("no_nvlink",)),
+        # L4 and A10, the poorest of this size; an RTX 3090 or 4090 has 23.5 (--gpu-memory 23.5).
+        Preset("24gb", 1, 21.9, None, 64),
+        Preset("2x24gb", 2, 21.9, None, 64, ("no_nvlink",)),
         Preset("8x80gb", 8, 79.1, None, None),
         # The processor's programs live in the same memory: a share of 0.9 leaves them 3 GiB.
         Preset("unified-32gb", 1, 30.0, 0.7, 16, ("unified",)),

@@ -308,6 +308,25 @@ def test_check_finds_it_before_the_start(rule: str, home: Path, play: Play) -> N
     assert rule in found(home, SCENES[rule], play)
 
 
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        (("--gpu-memory-utilization", "90"), {"args.memory-fraction"}),
+        ((*HALF, "-dp", "3"), {"tp.world-preflight"}),
+        ((*HALF, "-dp", "2"), set()),
+        ((*HALF, "-dp", "3", "--data-parallel-size-local", "2"), set()),
+        ((*HALF, "--port", "70000"), {"args.number-out-of-range"}),
+    ],
+)
+def test_one_fault_gives_one_finding(words: Sequence[str], rules: set[str], home: Path, play: Play) -> None:
+    assert found(home, Scene(words, gpus=FREE), play) == rules
+
+
+def test_weights_that_are_too_large_are_told_whatever_the_cache_is(home: Path, play: Play) -> None:
+    """MLA leaves the size of its blocks to the backend; weights of 627 GiB fill a card all the same."""
+    assert "oom.weights-preflight" in found(home, Scene(HALF, name="deepseek-ai/DeepSeek-R1", gpus=ONE), play)
+
+
 @pytest.mark.parametrize("gpus", [None, ONE])
 def test_a_healthy_start_gives_none(gpus: str | None, home: Path, play: Play) -> None:
     assert found(home, Scene(HALF, gpus=gpus), play) == set()
