@@ -53,5 +53,6 @@ def _named(value: object) -> str:
     if isinstance(value, dict):
         if value.get("type") != "float":
             return ""
-        return {8: "fp8", 4: "nvfp4"}.get(value.get("num_bits"), "")
+        bits = value.get("num_bits")
+        return "fp8" if bits == 8 else "nvfp4" if bits == 4 else ""
     return value.lower() if isinstance(value, str) and value.lower() in ("fp8", "nvfp4") else ""
