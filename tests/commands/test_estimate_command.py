@@ -287,3 +287,9 @@ def test_an_encoder_whose_weights_are_not_there_is_told(tmp_path: Path) -> None:
     config = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 64}}
     (folder / "config.json").write_text(json.dumps(config))
     assert "weights of its encoder are not counted" in vdoctor(str(folder), "--gpu-memory", "24").stdout
+
+
+@pytest.mark.parametrize("gib", ["nan", "inf", "0", "x"])
+def test_memory_that_is_no_number(gib: str) -> None:
+    done = vdoctor("Qwen/Qwen3-8B", "--gpu-memory", gib)
+    assert (done.returncode, done.stdout) == (2, "") and "--gpu-memory" in done.stderr
