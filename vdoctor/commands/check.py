@@ -117,7 +117,9 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
     }
     asked = launch_facts(launch, options) if launch else {}
     if launch is not None:
-        number = asked["port"].value if "port" in asked else _PORT
+        # 0 leaves the choice to the system: always free.
+        any_port = text_of(launch, "--port", options) == "0"
+        number = 0 if any_port else asked["port"].value if "port" in asked else _PORT
         interface = text_of(launch, "--host", options)
         looks["port"] = functools.partial(ports.port, interface, int(str(number)))
         looks["environment"] = functools.partial(_environment, launch, env)

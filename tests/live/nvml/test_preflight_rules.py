@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -337,6 +338,16 @@ def test_a_port_that_is_taken(home: Path, play: Play) -> None:
         taken.bind(("", 0))
         taken.listen()
         assert "api.port-in-use" in found(home, Scene(), play, ("--port", str(taken.getsockname()[1])))
+
+
+def test_port_0_is_any_that_is_free(home: Path, play: Play) -> None:
+    """Whoever holds the default port is no hindrance."""
+    with socket.socket() as default:
+        default.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # another server has it: as good
+            default.bind(("", 8000))
+            default.listen()
+        assert "api.port-in-use" not in found(home, Scene(), play)
 
 
 def test_compilers_are_there() -> None:
