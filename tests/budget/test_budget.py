@@ -191,3 +191,37 @@ def test_heads_that_fit_no_size_of_the_preset() -> None:
     with pytest.raises(UserError):
         estimate(config, 1, Settings(tp=2))
     assert plan(PRESETS["2x24gb"], config, 1, Settings(), load()).after.settings.tp == 1
+
+
+MODELOPT = {"quant_method": "modelopt", "kv_cache_quant_algo": "FP8"}
+COMPRESSED = {"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}
+
+
+@pytest.mark.parametrize(
+    ("section", "version", "kv_dtype", "token", "told"),
+    [
+        (MODELOPT, "0.13.0", "auto", 1024, {"kv_ignored"}),
+        (MODELOPT, "0.14.0", "auto", 512, {"kv_asked"}),
+        ({"quant_method": "modelopt", "quantization": {"kv_cache_quant_algo": "FP8"}}, "0.32.0", "auto", 512, {"kv_asked"}),
+        (COMPRESSED, "0.14.1", "auto", 1024, {"kv_ignored"}),
+        (COMPRESSED, "0.15.0", "auto", 512, {"kv_asked"}),
+        (COMPRESSED, "0.14.1", "fp8", 512, set()),
+        (COMPRESSED, "0.32.0", "bfloat16", 1024, set()),
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": None}, "0.32.0", "auto", 1024, set()),
+        ({"quant_method": "fp8", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "0.32.0", "auto", 1024, set()),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_asks_for_its_cache(
+    section: dict[str, Any], version: str, kv_dtype: str, token: int, told: set[str]
+) -> None:
+    config = parse_config(LLAMA | {"quantization_config": section}, "c")
+    found = estimate(config, 1 << 20, Settings(version=version, kv_dtype=kv_dtype, gpu_bytes=GIB))
+    assert found.ranks[0].kv_per_token == token
+    assert {"kv_asked", "kv_ignored"} & set(found.doubts) == told
+
+
+def test_a_packed_cache_that_a_checkpoint_asks_for_is_refused() -> None:
+    section = {"quant_method": "modelopt", "kv_cache_quant_algo": "NVFP4"}
+    config = parse_config(LLAMA | {"quantization_config": section}, "c")
+    with pytest.raises(UserError, match="nvfp4"):
+        estimate(config, 1 << 20, Settings(gpu_bytes=GIB))

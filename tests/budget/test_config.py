@@ -106,3 +106,17 @@ def test_older_releases_stretch_yarn_by_themselves() -> None:
     one = config(max_position_embeddings=32768, rope_scaling=rope)
     assert (one.max_len, one.yarn_len) == (32768, 131072)
     assert config(rope_scaling={"rope_type": "llama3", "factor": 8.0}).yarn_len == 0
+
+
+def test_a_nested_configuration_leaves_out_what_its_class_has() -> None:
+    """As published with the 4B Gemma 3: heads, head size, vocabulary and length stand in the class alone."""
+    text = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34}
+    one = parse_config({"model_type": "gemma3", "text_config": {**text, "sliding_window": 1024}}, "c")
+    assert (one.heads, one.kv_heads, one.head_dim, one.vocab, one.max_len) == (8, 4, 256, 262208, 131072)
+    assert (one.text["sliding_window"], one.hidden, one.tied) == (1024, 2560, True)
+
+
+def test_what_stands_in_a_nested_configuration_beats_its_class() -> None:
+    text = LLAMA | {"model_type": "mistral", "sliding_window": None}
+    one = parse_config({"model_type": "mistral3", "text_config": text}, "c")
+    assert (one.layers, one.kv_heads, one.max_len, one.text["sliding_window"]) == (4, 2, 4096, None)

@@ -198,3 +198,20 @@ def test_a_config_file_that_cannot_be_read_is_told(vllm: str, tmp_path: Path) ->
         done = run("--", vllm, "serve", str(tmp_path / "model"), "--config", str(file), env=site(vllm))
         assert ("args.invalid-value" in done.stdout) is (says == "is not there")
         assert says in " ".join(done.stdout.split()) and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("--model", "meta-llama/Llama-3.1-8B", "-tp", "4"), []),
+        (("--model", "meta-llama/Llama-3.1-8B", "-tp", "3"), ["tp.heads-not-divisible"]),
+        (("--model", "meta-llama/Llama-3.1-8B", "--max-model-len", "200000"), ["model.max-len-exceeds-config"]),
+        (("--model", "/models/x", "-tp", "3"), []),
+        (("--model", "m/x", "--use-v2-block-manager"), ["args.unknown-flag"]),
+        (("--model", "m/x", "--disable-log-requests"), []),
+    ],
+)
+def test_an_image_names_its_release_and_a_model_that_is_known(words: tuple[str, ...], found: list[str]) -> None:
+    image = ("docker", "run", "--gpus", "all", "-p", "0:8000", "vllm/vllm-openai:v0.12.0")
+    status, report = check("--", *image, *words, "--port", str(free_port()))
+    assert (status, ids(report)) == (1 if found else 0, found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -258,3 +259,37 @@ def test_sparse_attention_is_refused(model: str) -> None:
     path.write_text(json.dumps(LLAMA | {"model_type": "deepseek_v32", "index_topk": 2048, "kv_lora_rank": 512}))
     done = vdoctor(model, "--gpu-memory", "141")
     assert (done.returncode, done.stdout) == (2, "") and "sparse attention" in done.stderr
+
+
+def test_a_command_that_makes_it_fit_keeps_what_was_given_and_fits_when_it_is_asked() -> None:
+    given = ("--max-num-seqs", "8", "--dtype", "float16", "--max-model-len", "65536")
+    machine = ("--gpu-memory", "24", "--vllm-version", "0.32.0")
+    found = answer("meta-llama/Llama-3.1-8B", *machine, *given, status=1)
+    assert found["changes"]
+    for change in found["changes"]:
+        words = shlex.split(change["command"])
+        kept = [words[words.index(flag) + 1] for flag in ("--max-num-seqs", "--dtype")]
+        assert kept == ["8", "float16"]
+        again = answer(*machine, "--", *words)
+        assert (again["fits"], again["gpus"][0]["kv_tokens"]) == (True, change["kv_tokens"])
+
+
+def test_a_preset_leaves_what_was_given() -> None:
+    found = answer("Qwen/Qwen3-8B", "--preset", "24gb", "--max-model-len", "4096", "--dtype", "float16")
+    assert "--max-model-len 4096 --dtype float16" in found["preset"]["command"]
+    assert "--max-model-len" not in {reason["name"] for reason in found["preset"]["reasons"]}
+
+
+def test_an_encoder_whose_weights_are_not_there_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    text = {"model_type": "gemma3_text", "num_hidden_layers": 4, "hidden_size": 256, "intermediate_size": 512}
+    config = {"model_type": "gemma3", "text_config": text, "vision_config": {"hidden_size": 64}}
+    (folder / "config.json").write_text(json.dumps(config))
+    assert "weights of its encoder are not counted" in vdoctor(str(folder), "--gpu-memory", "24").stdout
+
+
+@pytest.mark.parametrize("gib", ["nan", "inf", "0", "x"])
+def test_memory_that_is_no_number(gib: str) -> None:
+    done = vdoctor("Qwen/Qwen3-8B", "--gpu-memory", gib)
+    assert (done.returncode, done.stdout) == (2, "") and "--gpu-memory" in done.stderr

@@ -14,9 +14,10 @@ from vdoctor.errors import UserError
 from vdoctor.launch.options import OptionTable
 from vdoctor.model import FlagValue
 
-#: Memory that CUDA reports for cards of each nominal size, GiB: always less than what the box says.
+#: Memory that CUDA reports for cards of each nominal size, GiB, of the poorest such card (T4 of 16, L4 and A10 of 24,
+#: L40S of 48 keep some for error correction): always less than what the box says.
 CARDS: tuple[tuple[int, float], ...] = (
-    (16, 15.6), (24, 23.5), (32, 31.3), (40, 39.4), (48, 44.4), (80, 79.1), (96, 94.9), (141, 139.8), (180, 178.3),
+    (16, 14.5), (24, 21.9), (32, 31.3), (40, 39.3), (48, 44.3), (80, 79.1), (96, 94.4), (141, 139.7), (180, 178.3),
 )  # fmt: skip
 #: Above this share the context of other processes, and fragments, do not fit any more.
 _HIGHEST_SHARE = 0.95

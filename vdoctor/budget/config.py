@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vdoctor.budget.defaults import completed
 from vdoctor.errors import UserError
 
 #: Where multimodal models keep the configuration of their language model.
@@ -68,6 +69,8 @@ def parse_config(data: object, name: str) -> ModelConfig:
     if not isinstance(data, dict):
         raise UserError(f"{name}: not a JSON object", "config.json must be the file that came with the model")
     text = _text_part(data)
+    if text is not data:
+        text = completed(text)
     if is_encoder_decoder(data) and not any(key in text for key in _HEADS):
         raise no_cross(name)
     state_only = not any(key in text for key in _HEADS) and any(key in text for key in ("state_size", "ssm_state_size"))
@@ -103,6 +106,11 @@ def parse_config(data: object, name: str) -> ModelConfig:
         quantization=_quantization(data, text, name),
         yarn_len=_stretched(text, name),
     )
+
+
+def has_towers(config: ModelConfig) -> bool:
+    """Whether encoders of images or sound stand beside the language model."""
+    return any(key in config.raw for key in ("vision_config", "audio_config", "thinker_config"))
 
 
 def is_encoder_decoder(data: Mapping[str, Any]) -> bool:

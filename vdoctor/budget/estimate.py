@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vdoctor.budget.batch import Batch, batch_of
-from vdoctor.budget.config import ModelConfig
+from vdoctor.budget.cache_type import asked_by, cache_type
+from vdoctor.budget.config import ModelConfig, has_towers
 from vdoctor.budget.extras import draft_pages, with_extras
 from vdoctor.budget.groups import Pool, group_pages, stages_of
 from vdoctor.budget.layers import pages_of
@@ -220,8 +221,10 @@ def _doubts(config: ModelConfig, settings: Settings) -> list[str]:
         doubts.append("too_long")
     if config.type not in KNOWN:
         doubts.append("architecture")
-    if any(key in config.raw for key in ("vision_config", "audio_config", "thinker_config")):
+    if has_towers(config):
         doubts.append("towers")
+    if settings.kv_dtype == "auto" and asked_by(config):
+        doubts.append("kv_asked" if cache_type(config, settings) != "auto" else "kv_ignored")
     if config.type.startswith(("deepseek", "kimi")) and settings.platform == "cuda" and not settings.block_size:
         doubts.append("mla_block")
     if settings.platform == "cpu" and _given(settings) is None:

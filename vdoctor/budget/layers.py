@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from vdoctor.budget.cache_type import cache_type
 from vdoctor.budget.config import DTYPE_BYTES, ModelConfig
 from vdoctor.budget.pages import Kind, Page
 from vdoctor.budget.refusals import MLA, refuse
@@ -50,12 +51,13 @@ def model_bytes(config: ModelConfig, settings: Settings) -> int:
 
 def kv_element_bytes(config: ModelConfig, settings: Settings) -> int:
     """Bytes of an element of the cache; UserError for a packed format."""
-    if settings.kv_dtype == "auto":
+    kind = cache_type(config, settings)
+    if kind == "auto":
         return model_bytes(config, settings)
-    width = _KV_BYTES.get(settings.kv_dtype)
+    width = _KV_BYTES.get(kind)
     if width is None:
         raise UserError(
-            f"--kv-cache-dtype {settings.kv_dtype}: vdoctor does not know its layout",
+            f"--kv-cache-dtype {kind}: vdoctor does not know its layout",
             f"it counts {', '.join(sorted(_KV_BYTES))}",
         )
     return width

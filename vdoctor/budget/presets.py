@@ -32,8 +32,9 @@ class Preset(NamedTuple):
 PRESETS = {
     one.name: one
     for one in (
-        Preset("24gb", 1, 23.5, None, 64),
-        Preset("2x24gb", 2, 23.5, None, 64, ("no_nvlink",)),
+        # L4 and A10, the poorest of this size; an RTX 3090 or 4090 has 23.5 (--gpu-memory 23.5).
+        Preset("24gb", 1, 21.9, None, 64),
+        Preset("2x24gb", 2, 21.9, None, 64, ("no_nvlink",)),
         Preset("8x80gb", 8, 79.1, None, None),
         # The processor's programs live in the same memory: a share of 0.9 leaves them 3 GiB.
         Preset("unified-32gb", 1, 30.0, 0.7, 16, ("unified",)),
@@ -87,8 +88,25 @@ def plan(
     copies = preset.gpus // best.settings.tp
     if copies > 1 and base.dp == 1 and options.exists("--data-parallel-size", base.version):
         best = next((after for after in _tried(config, parts, replace(best.settings, dp=copies)) if after.fits), best)
-    choices = [choice for choice in _choices(preset, best) if options.exists(choice.name, base.version)]
+    choices = [
+        choice
+        for choice in _choices(preset, best)
+        if options.exists(choice.name, base.version) and not _is_given(choice.name, base)
+    ]
     return Plan(preset, tuple(choices), tuple(_variables(preset, best)), best)
+
+
+def _is_given(name: str, base: Settings) -> bool:
+    """Whether the caller chose the option: it stands in the command already, for a reason of its own."""
+    asked = {
+        "--max-model-len": base.max_len is not None,
+        "--kv-cache-dtype": base.kv_dtype != "auto",
+        "--max-num-seqs": base.seqs is not None,
+        "--gpu-memory-utilization": base.utilization is not None,
+        "--enable-expert-parallel": base.expert_parallel,
+        "--data-parallel-size": base.dp > 1,
+    }
+    return asked.get(name, False)
 
 
 def _sizes(preset: Preset, base: Settings) -> list[int]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from vdoctor.cli.numbers import FiniteRange
+
 if TYPE_CHECKING:
     from vdoctor.commands.confirming import Confirming
 
@@ -26,7 +28,7 @@ def confirming(function: F) -> F:
             ),
             click.option(
                 "--trial-timeout",
-                type=click.FloatRange(1),
+                type=FiniteRange(1),
                 default=1200.0,
                 show_default=True,
                 metavar="SECONDS",
@@ -34,7 +36,7 @@ def confirming(function: F) -> F:
             ),
             click.option(
                 "--budget",
-                type=click.FloatRange(min=0, min_open=True),
+                type=FiniteRange(min=0, min_open=True),
                 default=60.0,
                 show_default=True,
                 metavar="MINUTES",

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from vdoctor.cli.completing import files
+from vdoctor.cli.numbers import FiniteRange
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,7 +56,7 @@ def _own() -> list[Callable[[F], F]]:
     memory = "Memory of each GPU [default: of this machine]."
     release = "Count as this release does [default: the newest known]."
     return [
-        click.option("--gpu-memory", type=click.FloatRange(0.001, 100_000), metavar="GIB", help=memory),
+        click.option("--gpu-memory", type=FiniteRange(0.001, 100_000), metavar="GIB", help=memory),
         click.option("--gpus", type=click.IntRange(1, 4096), metavar="N", help="How many GPUs there are."),
         click.option("--vllm-version", "version", metavar="VERSION", help=release),
         click.option("--platform", type=click.Choice(["cuda", "cpu"]), help="Build of vLLM [default: cuda]."),

@@ -10,6 +10,7 @@ import click
 
 from vdoctor.cli.completing import files
 from vdoctor.cli.confirming import confirming, taken_confirming
+from vdoctor.cli.numbers import FiniteRange
 from vdoctor.cli.pages import Page
 from vdoctor.cli.shared import common, lang_of
 from vdoctor.errors import UserError
@@ -26,7 +27,7 @@ from vdoctor.errors import UserError
 @click.option("--no-session", is_flag=True, help="Record nothing.")
 @click.option(
     "--interval",
-    type=click.FloatRange(0.05, 60),
+    type=FiniteRange(0.05, 60),
     default=0.2,
     show_default=True,
     metavar="SECONDS",
@@ -54,7 +55,7 @@ from vdoctor.errors import UserError
 )
 @click.option(
     "--after-ready",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=0.0,
     metavar="SECONDS",
     help="Measure for so long after the server got ready; 0: until it ends [default: 0].",
@@ -134,9 +135,7 @@ def confirm(session: Path, manifest: Path | None, lang: str | None, **options: A
 
 
 @click.command(cls=Page)
-@click.option(
-    "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Play so many times faster."
-)
+@click.option("--speed", type=FiniteRange(0.1, 1000), default=1.0, show_default=True, help="Play so many times faster.")
 @click.option(
     "--lang", type=click.Choice(["en", "zh"]), default=None, help="Language of the texts [default: from the locale]."
 )

@@ -117,12 +117,16 @@ def _looks(launch: Launch | None, env: Mapping[str, str], options: OptionTable) 
     }
     asked = launch_facts(launch, options) if launch else {}
     if launch is not None:
-        number = asked["port"].value if "port" in asked else _PORT
+        # 0 leaves the choice to the system: always free.
+        any_port = text_of(launch, "--port", options) == "0"
+        number = 0 if any_port else asked["port"].value if "port" in asked else _PORT
         interface = text_of(launch, "--host", options)
         looks["port"] = functools.partial(ports.port, interface, int(str(number)))
         looks["environment"] = functools.partial(_environment, launch, env)
+    name = str(asked["model.name"].value) if "model.name" in asked else None
+    if launch is not None and launch.container and name is not None:
+        looks["model"] = functools.partial(probe_model.known, name, _table)
     if launch is None or not launch.container:
-        name = str(asked["model.name"].value) if "model.name" in asked else None
         model = target.local_model(launch, name) if launch else None
         if launch is not None:
             looks["files"] = functools.partial(files.files, launch, options, name)
@@ -174,8 +178,9 @@ def judge(
     """The rules on the facts: the same rules, ids and fixes as for a log."""
     facts = dict(seen.facts)
     if launch is not None:
-        version = str(facts["vllm.version"].value) if "vllm.version" in facts else None
-        facts |= option_facts(launch, options, version)
+        # Inside an image it is the tag that names the release.
+        release = facts.get("vllm.version") or launch_facts(launch, options).get("vllm.version")
+        facts |= option_facts(launch, options, str(release.value) if release else None)
     facts |= variable_facts(env, option_tables.variables())
     facts |= {f"env.{name}": Fact(env[name], "environment") for name in _told(env)}
     examination = Examination(base, options, launch, facts)

@@ -20,7 +20,7 @@ from vdoctor.commands.subjects import Subject, load_subject
 from vdoctor.errors import UserError
 from vdoctor.facts.snippets import image_release
 from vdoctor.launch.change import apply
-from vdoctor.launch.command import editable, parse, print_text
+from vdoctor.launch.command import editable, parse, print_text, variables
 from vdoctor.launch.options import OptionTable, load
 from vdoctor.launch.values import model_of
 from vdoctor.model import Change, Launch
@@ -57,9 +57,10 @@ def run(
     settings, more = _beside(asked, settings, options, online)
     subject = replace(subject, doubts=(*subject.doubts, *more))
     if not settings.gpu_bytes and settings.platform == "cuda" and preset is None:
-        settings, gpus = _of_this_machine(settings, gpus)
+        settings, gpus = _of_this_machine(settings, gpus, launch)
+    base = _with_flags(launch, subject.name, flags)
     answer = _answer(
-        subject, settings, launch, options, gpus=gpus, preset=preset, assumed=version is None, given=gpu_memory
+        subject, settings, base, options, gpus=gpus, preset=preset, assumed=version is None, given=gpu_memory
     )
     emit(_render(answer, form, lang), output)
     known = bool(answer.found.settings.gpu_bytes) or answer.found.exact
@@ -78,10 +79,13 @@ def _read(launch: Launch, options: OptionTable, version: str | None) -> Launch:
 
 def _with_flags(launch: Launch | None, name: str, flags: Mapping[str, str | bool]) -> Launch:
     """The command with the options of vdoctor's own command line behind its own."""
-    words = [
-        f"--no-{flag[2:]}" if value is False else flag if value is True else f"{flag}={value}"
-        for flag, value in flags.items()
-    ]
+    words: list[str] = []
+    for flag, value in flags.items():
+        if isinstance(value, bool):
+            words.append(flag if value else f"--no-{flag[2:]}")
+        else:
+            # argparse takes a value such as -1 behind "=" alone.
+            words += [f"{flag}={value}"] if value.startswith("-") else [flag, value]
     base = launch if launch is not None and editable(launch) else parse(["vllm", "serve", name])
     return replace(base, args=(*base.args, *words))
 
@@ -155,11 +159,12 @@ def _host_memory() -> int | None:
     return int(psutil.virtual_memory().total)
 
 
-def _of_this_machine(settings: Settings, gpus: int | None) -> tuple[Settings, int | None]:
-    """The smallest GPU of this machine, when it has any."""
+def _of_this_machine(settings: Settings, gpus: int | None, launch: Launch | None) -> tuple[Settings, int | None]:
+    """The smallest of the GPUs that the launch would see, when this machine has any."""
     from vdoctor.live.nvml import Nvml
 
-    nvml = Nvml()
+    own = variables(launch) if launch is not None else {}
+    nvml = Nvml({name: value for name, value in {**os.environ, **own}.items() if value is not None})
     samples = [sample for sample in nvml.samples() if sample.memory_total]
     nvml.close()
     if not samples:
@@ -171,7 +176,7 @@ def _of_this_machine(settings: Settings, gpus: int | None) -> tuple[Settings, in
 def _answer(
     subject: Subject,
     settings: Settings,
-    launch: Launch | None,
+    base: Launch,
     options: OptionTable,
     *,
     gpus: int | None,
@@ -182,14 +187,13 @@ def _answer(
     made = plan(PRESETS[preset], subject.config, subject.parts, settings, options) if preset else None
     found = made.after if made else estimate(subject.config, subject.parts, settings)
     helps = [] if made else remedies(found, subject.parts, options, gpus)
-    base = launch if launch is not None and editable(launch) else parse(["vllm", "serve", subject.name])
     return Answer(
         model=subject.name,
         found=found,
         remedies=tuple(helps),
         commands=tuple(_command(base, Change(flags=remedy.flags), options, settings) for remedy in helps),
         cards=tuple(cards(found, subject.parts)) if found.fits is not True else (),
-        doubts=tuple(_doubts(subject, found, assumed=assumed and not (launch and launch.container), given=given)),
+        doubts=tuple(_doubts(subject, found, assumed=assumed and not base.container, given=given)),
         problems=subject.problems,
         plan=made,
         plan_command=_command(

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Any
 
 from vdoctor.budget.blueprint import blueprint
-from vdoctor.budget.config import ModelConfig, parse_config
+from vdoctor.budget.config import ModelConfig, has_towers, parse_config
 from vdoctor.budget.weights import Part, parts_of
 from vdoctor.errors import UserError
 from vdoctor.live.model_folder import find_model, read_model
@@ -40,13 +40,19 @@ def load_subject(name: str, environ: Mapping[str, str], online: bool = False) ->
         return Subject(name, files.config, parts_of(files.tensors), str(folder), problems=problems)
     laid_out = blueprint(files.config)
     if laid_out is not None:
-        return Subject(name, files.config, laid_out, str(folder), (("by_config", {}),), problems)
+        return Subject(name, files.config, laid_out, str(folder), _laid_out(files.config), problems)
     if files.size:
         return Subject(name, files.config, files.size, str(folder), (("by_size", {}),), problems)
     raise UserError(
         f"{folder}: no weights, and model type {files.config.type or '?'} cannot be laid out without them",
         "finish the download of the model",
     )
+
+
+def _laid_out(config: ModelConfig) -> tuple[tuple[str, dict[str, object]], ...]:
+    """What to say where the configuration alone tells the weights: it lays out the language model, no encoder."""
+    doubts: tuple[tuple[str, dict[str, object]], ...] = (("by_config", {}),)
+    return doubts if not has_towers(config) else (*doubts, ("towers_weights", {}))
 
 
 def _of_hub(name: str, environ: Mapping[str, str]) -> Subject:
@@ -58,7 +64,7 @@ def _of_hub(name: str, environ: Mapping[str, str]) -> Subject:
         return Subject(name, found.config, parts_of(found.tensors), "hub", tuple(doubts))
     laid_out = blueprint(found.config)
     if laid_out is not None:
-        return Subject(name, found.config, laid_out, "hub", (*doubts, ("by_config", {})))
+        return Subject(name, found.config, laid_out, "hub", (*doubts, *_laid_out(found.config)))
     if found.size:
         return Subject(name, found.config, found.size, "hub", (*doubts, ("by_size", {})))
     raise UserError(f"{name}: the repository has no safetensors files", "download the model and give its folder")

@@ -14,6 +14,17 @@ _WHOLE = (
     *("--tensor-parallel-size", "--pipeline-parallel-size", "--max-num-seqs", "--max-num-batched-tokens", "--port"),
     *("--data-parallel-size", "--max-logprobs", "--seed", "--max-model-len"),
 )
+#: Smallest and, where there is one, largest number that every release takes (Field(ge=...) in vllm/config; sockets). From
+#: 0.14 -1 asks for the longest length that fits, -1 log probabilities are all of them.
+_BOUNDS: dict[str, tuple[int, int | None]] = {
+    "--tensor-parallel-size": (1, None),
+    "--pipeline-parallel-size": (1, None),
+    "--data-parallel-size": (1, None),
+    "--max-num-seqs": (1, None),
+    "--max-num-batched-tokens": (1, None),
+    "--max-model-len": (-1, None),
+    "--port": (0, 65535),
+}
 _NUMBER = re.compile(r"-?\d{1,18}(?:\.\d{1,9})?[kmgtKMGT]?\Z")
 #: What Kubernetes sets in every pod beside a Service named vllm.
 _SERVICE = re.compile(r"VLLM_(?:SERVICE_(?:HOST|PORT)|PORT_\d{1,5}_)")
@@ -55,9 +66,21 @@ def _value_facts(option: Option, value: str) -> dict[str, Fact]:
         return bad | {"args.choices": Fact(", ".join(option.choices), "table")}
     if option.name in _WHOLE and not _NUMBER.match(value) and value != "auto":
         return bad | {"args.not_a_number": Fact(True, "argv")}
+    if (bounds := _beyond(option.name, value)) is not None:
+        return bad | {"args.bounds": Fact(bounds, "table")}
     if option.name == _SHARE and not _is_share(value):
         return bad | {"args.not_a_share": Fact(True, "argv")}
     return {}
+
+
+def _beyond(name: str, value: str) -> str | None:
+    """The numbers that the option takes, when this is none of them. What is no plain whole number is not judged here."""
+    if name not in _BOUNDS or not re.fullmatch(r"-?\d{1,18}", value):
+        return None
+    low, high = _BOUNDS[name]
+    if low <= int(value) and (high is None or int(value) <= high):
+        return None
+    return f"{low}-{high}" if high is not None else f">= {low}"
 
 
 def _is_share(value: str) -> bool:

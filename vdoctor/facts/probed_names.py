@@ -63,6 +63,7 @@ PROBED: dict[str, tuple[str, str]] = {
     "args.config_file": ("file of --config", "plain"),
     "args.config_missing": ("the file of --config is not there", "plain"),
     "args.not_a_number": ("the option wants a number", "plain"),
+    "args.bounds": ("numbers that the option takes, where the one given is none of them", "plain"),
     "args.not_a_share": ("the option wants a share between 0 and 1", "plain"),
     "env.unknown": ("VLLM_ variables that no release has", "plain"),
     "env.nearest": ("nearest variable that exists", "plain"),

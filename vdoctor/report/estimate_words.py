@@ -116,6 +116,18 @@ _TEXTS: dict[str, tuple[str, str]] = {
         "MLA on CUDA: the backend chooses blocks of 16 to 128 tokens by the GPU; 64 is counted.",
         "CUDA 上的 MLA：后端按 GPU 选择 16 到 128 token 的块，此处按 64 计算。",
     ),
+    "towers_weights": (
+        "The weights of its encoder are not counted: they come on top, often 0.5 to 2 GiB.",
+        "编码器的权重也未计入：需另加，通常 0.5 到 2 GiB。",
+    ),
+    "kv_asked": (
+        "The checkpoint asks for a cache in fp8, and this release follows it: counted so.",
+        "检查点要求 fp8 缓存，该版本会照做：已按此计算。",
+    ),
+    "kv_ignored": (
+        "The checkpoint asks for a cache in fp8; this release takes it only with --kv-cache-dtype fp8.",
+        "检查点要求 fp8 缓存；该版本需加 --kv-cache-dtype fp8 才会采用。",
+    ),
     "cpu_share": (
         "On the CPU the cache gets a share of the node's memory less what the process holds: set VLLM_CPU_KVCACHE_SPACE for an exact figure.",
         "CPU 上缓存取内存的一定比例并减去进程占用；设置 VLLM_CPU_KVCACHE_SPACE 才有精确值。",

@@ -19,6 +19,7 @@ _SENTENCES: dict[str, tuple[str, str]] = {
         "有 --enable-auto-tool-choice，没有 --tool-call-parser",
     ),
     "api.tool_parser_unknown": ("not among the tool parsers of this vLLM", "该 vLLM 没有这个 tool parser"),
+    "args.bounds": ("allowed: {value}", "允许的取值：{value}"),
     "args.choices": ("allowed: {value}", "允许的取值：{value}"),
     "args.config_missing": ("no such file", "没有这个文件"),
     "args.not_a_number": ("no number", "不是数字"),

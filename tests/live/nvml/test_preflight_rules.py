@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -180,6 +181,7 @@ BLOCKS = {
 }
 SCENES: dict[str, Scene] = {
     "args.invalid-number": Scene(("--max-num-seqs", "many")),
+    "args.number-out-of-range": Scene(("--max-num-seqs", "0")),
     "args.memory-fraction": Scene(("--gpu-memory-utilization", "90")),
     "args.invalid-choice": Scene(("--dtype", "fp64")),
     "args.unknown-flag": Scene(("--enable-metrics",)),
@@ -307,6 +309,25 @@ def test_check_finds_it_before_the_start(rule: str, home: Path, play: Play) -> N
     assert rule in found(home, SCENES[rule], play)
 
 
+@pytest.mark.parametrize(
+    ("words", "rules"),
+    [
+        (("--gpu-memory-utilization", "90"), {"args.memory-fraction"}),
+        ((*HALF, "-dp", "3"), {"tp.world-preflight"}),
+        ((*HALF, "-dp", "2"), set()),
+        ((*HALF, "-dp", "3", "--data-parallel-size-local", "2"), set()),
+        ((*HALF, "--port", "70000"), {"args.number-out-of-range"}),
+    ],
+)
+def test_one_fault_gives_one_finding(words: Sequence[str], rules: set[str], home: Path, play: Play) -> None:
+    assert found(home, Scene(words, gpus=FREE), play) == rules
+
+
+def test_weights_that_are_too_large_are_told_whatever_the_cache_is(home: Path, play: Play) -> None:
+    """MLA leaves the size of its blocks to the backend; weights of 627 GiB fill a card all the same."""
+    assert "oom.weights-preflight" in found(home, Scene(HALF, name="deepseek-ai/DeepSeek-R1", gpus=ONE), play)
+
+
 @pytest.mark.parametrize("gpus", [None, ONE])
 def test_a_healthy_start_gives_none(gpus: str | None, home: Path, play: Play) -> None:
     assert found(home, Scene(HALF, gpus=gpus), play) == set()
@@ -317,6 +338,16 @@ def test_a_port_that_is_taken(home: Path, play: Play) -> None:
         taken.bind(("", 0))
         taken.listen()
         assert "api.port-in-use" in found(home, Scene(), play, ("--port", str(taken.getsockname()[1])))
+
+
+def test_port_0_is_any_that_is_free(home: Path, play: Play) -> None:
+    """Whoever holds the default port is no hindrance."""
+    with socket.socket() as default:
+        default.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # another server has it: as good
+            default.bind(("", 8000))
+            default.listen()
+        assert "api.port-in-use" not in found(home, Scene(), play)
 
 
 def test_compilers_are_there() -> None:

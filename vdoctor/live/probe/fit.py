@@ -24,8 +24,10 @@ _UNSURE = frozenset(
         *("--quantization", "--config"),
     )
 )
-#: Doubts of the estimate that concern the start-up log only.
-_HARMLESS = frozenset({"too_long"})
+#: Doubts of the estimate that concern the start-up log only, or say what was counted.
+_HARMLESS = frozenset({"too_long", "kv_asked", "kv_ignored"})
+#: Doubts about the cache alone, and about what would come on top: weights that fill the card fill it all the same.
+_BESIDE_WEIGHTS = frozenset({"mla_block", "towers"})
 
 
 def fit(
@@ -42,8 +44,9 @@ def fit(
         answer = estimate(look.config, parts, _settings(launch, env, options, version, facts))
     except UserError:
         return found
-    if (answer.settings.gpu_bytes or answer.exact) and not set(answer.doubts) - _HARMLESS and not answer.guessed:
-        _judge(found, answer, sure=not isinstance(parts, int))
+    doubts = set(answer.doubts) - _HARMLESS
+    if (answer.settings.gpu_bytes or answer.exact) and not doubts - _BESIDE_WEIGHTS and not answer.guessed:
+        _judge(found, answer, sure=not isinstance(parts, int), cache=not doubts)
     return found
 
 
@@ -76,16 +79,19 @@ def _cpu_flags() -> frozenset[str]:
     return frozenset({"avx512_bf16", "amx_tile"} & set(line.split()))
 
 
-def _judge(found: Seen, answer: Estimate, *, sure: bool) -> None:
-    """`sure`: the tensors are known one by one; else only what the files hold in bytes counts."""
+def _judge(found: Seen, answer: Estimate, *, sure: bool, cache: bool) -> None:
+    """`sure`: the tensors are known one by one; else only what the files hold in bytes counts. `cache`: how many tokens
+    it holds is known as well."""
     total = answer.settings.gpu_bytes
     weights = max(rank.weights for rank in answer.ranks)
-    cache = min(rank.kv_range[1] for rank in answer.ranks)
+    left = min(rank.kv_range[1] for rank in answer.ranks)
     shortage = "none"
     if total and answer.settings.platform == "cuda" and weights > total:
         shortage = "weights"
     elif sure and answer.fits is False and (answer.exact or total):
-        shortage = "no-cache" if cache == 0 else "short-cache"
+        shortage = "no-cache" if left == 0 else "short-cache" if cache else ""
+    if not shortage or (shortage == "none" and not cache):
+        return
     found.add("mem.shortage", shortage, "estimate")
     if shortage == "none":
         return
@@ -96,6 +102,6 @@ def _judge(found: Seen, answer: Estimate, *, sure: bool) -> None:
     # Two digits, rounded so that what is needed never reads as no more than what is there.
     found.add("mem.kv_needed_gib", math.ceil(answer.needed_kv / GIB * 100) / 100, "estimate")
     found.add("kv.space_gib", answer.needed_kv / GIB, "estimate")
-    found.add("mem.kv_available_gib", math.floor(cache / GIB * 100) / 100, "estimate")
+    found.add("mem.kv_available_gib", math.floor(left / GIB * 100) / 100, "estimate")
     found.add("model.max_len", answer.length, "argv" if answer.settings.max_len else "probe:config.json")
     found.add("kv.estimated_len", answer.longest_range[0] or None, "estimate")

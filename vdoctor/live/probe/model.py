@@ -66,19 +66,31 @@ def model(
     return seen
 
 
+def known(name: str, table: Callable[[], Mapping[str, Any]]) -> Seen:
+    """Facts about a well-known model that a container loads: what lies on this machine's disk says nothing about it."""
+    seen = Seen()
+    _of_table(seen, name, table())
+    return seen
+
+
 def _elsewhere(seen: Seen, name: str, env: Mapping[str, str], table: Mapping[str, Any]) -> None:
     """A repository that is not in the cache: offline mode is a fault, and a well-known one has known numbers."""
     if not any(env.get(key) for key in ("VLLM_USE_MODELSCOPE", "S3_ENDPOINT_URL")) and ":" not in name:
         offline = [key for key in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE") if env.get(key, "").lower() in _YES]
         seen.add("hub.offline", bool(offline), "environment")
         seen.add("hub.cached", False, "probe:cache")
+    if not _of_table(seen, name, table):
+        seen.miss("model", f"{name} is not on this disk")
+
+
+def _of_table(seen: Seen, name: str, table: Mapping[str, Any]) -> bool:
     key = next((one for one in table if one.lower() == name.lower()), None)
     if key is None:
-        seen.miss("model", f"{name} is not on this disk")
-        return
+        return False
     config = parse_config(table[key], key)
     _numbers(seen, config, "table")
     seen.things["model"] = ModelLook(name, None, config.raw, config, None)
+    return True
 
 
 def _local(seen: Seen, name: str, folder: Path, flags: Mapping[str, str]) -> None:

@@ -14,6 +14,9 @@ def port(host: str | None, number: int) -> Seen:
     """Facts `port` and `port.taken`; who listens is named where the system tells."""
     seen = Seen()
     seen.add("port", number, "argv")
+    if number > 65535:
+        # No port at all: what is wrong with the command is told, not what could not be looked at.
+        return seen
     family = socket.AF_INET6 if host and ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         # As vLLM binds it (entrypoints/openai/api_server.py: create_server_socket): a port in TIME_WAIT is free.

@@ -85,6 +85,8 @@ def _world(found: Seen, flags: Mapping[str, str], facts: Mapping[str, FactValue]
             return
         product *= int(value)
     found.add("tp.world", product, "argv")
+    if "--tensor-parallel-size" not in flags:
+        found.add("tp.size", 1, "default")
 
 
 def _strings(value: object) -> frozenset[str]:
