@@ -64,6 +64,8 @@ def test_vllms_titles_are_roles(begin: Start, tmp_path: Path) -> None:
         "os.write(1, b'ready\\n'); sys.stdin.read()"
     )
     host = Host(process.pid)
+    # It may still be on its way to its sleep.
+    assert until(lambda: named(host.sample(), "Worker_TP0").state == "S")
     worker = named(host.sample(), "Worker_TP0")
     assert worker.ppid == process.pid
     # The system's name is cut to 15 letters, the role is whole.

@@ -118,15 +118,14 @@ def test_when_py_spy_is_refused_it_is_said_why(stuck: Stuck, tmp_path: Path, ans
 
 def test_one_dump_at_a_time_and_nobody_waits_for_it(stuck: Stuck, tmp_path: Path) -> None:
     pid = stuck("lock")
-    os.mkfifo(tmp_path / "go")
-    dumper = StackDumper(lambda: 0.0, py_spy=script(tmp_path, f"cat '{tmp_path}/go'; exit 1"))
+    wait = f"while [ ! -e '{tmp_path}/go' ]; do sleep 0.05; done; exit 1"
+    dumper = StackDumper(lambda: 0.0, py_spy=script(tmp_path, wait))
     assert dumper.request([(pid, None)])
     assert dumper.busy
     assert not dumper.request([(pid, None)])
     assert dumper.take() == []
     # Both ways of asking it end.
-    for _ in range(2):
-        (tmp_path / "go").write_text("")
+    (tmp_path / "go").touch()
     dumper.wait(DEADLINE)
     assert not dumper.busy
 
