@@ -147,8 +147,9 @@ class Daemon:
 
     def _forward(self, asked: Any, container: Container) -> None:
         """Signals that the client got. A client that is gone means nothing."""
-        for line in asked:
-            container.signal(json.loads(line)["signal"])
+        with contextlib.suppress(ConnectionError):
+            for line in asked:
+                container.signal(json.loads(line)["signal"])
 
     def _end(self, argv: list[str], tell: Any) -> None:
         names = [word for word in argv[1:] if not word.startswith("-")]
