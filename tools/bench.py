@@ -3,7 +3,7 @@
 
     tools/bench.py                 the full table: 200 MB and 2 GB of a serving log (generated, 3 GB of disk for a while)
     tools/bench.py --size 40       the short one, as in continuous integration
-    tools/bench.py --check         fail when a ratio is 1.5 times the committed one (tools/bench.json) or a limit is broken
+    tools/bench.py --check         fail when a ratio is 1.5 times the committed one (tools/bench.json), twice in a row
     tools/bench.py --write         commit what was measured
 
 Each program runs several times, in turns; the fastest run counts. Times are those of the processor: neither another
@@ -65,6 +65,13 @@ def main() -> int:
     if asked.json:
         Path(asked.json).write_text(json.dumps(data, indent=1) + "\n")
     known = json.loads(COMMITTED.read_text()) if COMMITTED.exists() else {}
+    if asked.check and _judge(rows, known):
+        # A neighbour on the machine may have had its minute: what is really slower is so twice.
+        print("measured once more", file=sys.stderr)
+        with tempfile.TemporaryDirectory(prefix="vdoctor-bench-") as folder:
+            again = measure(Path(folder), asked.size, asked.large or 10 * asked.size, asked.rounds)
+        rows = [min(pair, key=lambda row: row.ratio) for pair in zip(rows, again, strict=True)]
+        print_table(rows)
     if asked.write:
         COMMITTED.write_text(json.dumps(dict(sorted({**known, **data}.items())), indent=1) + "\n")
     return _judge(rows, known) if asked.check else 0
