@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
+
+from tests.processes import Mark, marked
 
 # The same examples in every run, and no deadlines on noisy machines; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("house", deadline=None, derandomize=True, max_examples=100)
@@ -25,3 +28,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is not None and reporter.stats.get("skipped") and exitstatus == 0:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture
+def mark() -> Iterator[Mark]:
+    """See tests/processes.py."""
+    with marked() as found:
+        yield found

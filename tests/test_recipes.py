@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pytest
 import yaml
 
 from tests.cases import FIXTURES, ROOT
-from tests.processes import DEADLINE, VDOCTOR, Mark, marked, read_until, run, start
+from tests.processes import DEADLINE, VDOCTOR, Mark, read_until, run, start
 from vdoctor.cli import main_group
 from vdoctor.launch.manifest import servers
 
@@ -53,12 +52,6 @@ NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount")
 def permitted() -> bool:
     argv = [*NAMESPACES, "unshare", "--pid", "--fork", "--mount-proc", "true"]
     return shutil.which("unshare") is not None and subprocess.run(argv, capture_output=True).returncode == 0
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 @pytest.fixture

@@ -21,11 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+sys.path.insert(0, str(ROOT))
 
-from bench_estimate import LARGE  # noqa: E402
-
-from tests.budget.checkpoints import write_model  # noqa: E402
+from tests.budget.checkpoints import LARGE, write_model  # noqa: E402
 
 
 def run(words: Sequence[str]) -> tuple[float, float]:

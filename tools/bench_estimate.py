@@ -22,17 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.budget.checkpoints import LLAMA, write_model  # noqa: E402
-
-LARGE = LLAMA | {
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_hidden_layers": 80,
-    "vocab_size": 128256,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-}
+from tests.budget.checkpoints import LARGE, write_model  # noqa: E402
 
 
 def run(words: Sequence[str]) -> tuple[float, float]:

@@ -23,6 +23,16 @@ LLAMA: dict[str, Any] = {
     "tie_word_embeddings": False,
     "dtype": "bfloat16",
 }
+#: The sizes of a model of 70 billion weights.
+LARGE: dict[str, Any] = LLAMA | {
+    "hidden_size": 8192,
+    "intermediate_size": 28672,
+    "num_hidden_layers": 80,
+    "vocab_size": 128256,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "max_position_embeddings": 131072,
+}
 
 
 def header(tensors: Mapping[str, tuple[str, Sequence[int]]]) -> bytes:

@@ -12,14 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import ROOT, VDOCTOR, Mark, Terminal, marked, run
+from tests.processes import ROOT, VDOCTOR, Mark, Terminal, run
 from vdoctor.cli.completing import SHELLS
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 @pytest.fixture

@@ -7,14 +7,14 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes import IMPATIENT, VDOCTOR, Mark, marked, run
+from tests.processes import IMPATIENT, VDOCTOR, Mark, run
 from vdoctor.cli import _run
 from vdoctor.rulebase.schema import RuleBase
 from vdoctor.store import load_rules
@@ -121,12 +121,6 @@ def cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(f"vdoctor.commands.{command}.load_rules", _rules)
     monkeypatch.setattr("vdoctor.commands.watch.read_rules", _rules)
     return Cli(capsys, monkeypatch)
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 Vdoctor = Callable[..., "subprocess.CompletedProcess[bytes]"]

@@ -9,22 +9,15 @@ import shlex
 import signal
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes import DEADLINE, VDOCTOR, Mark, Terminal, marked, run, start, until
+from tests.processes import DEADLINE, VDOCTOR, Mark, Terminal, run, start, until
 
 SPEED = "60"
 FULL = ("--gpu-memory-utilization", "0.97")
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 def free_port() -> int:

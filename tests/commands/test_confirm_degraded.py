@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_confirm import FULL, Bench, verdicts
-from tests.processes import DEADLINE, VDOCTOR, Mark, marked, start, until
+from tests.processes import DEADLINE, VDOCTOR, Mark, start, until
 
 #: The simulated server, and a line of statistics with preemptions when more than 14 requests may run at once.
 SERVER = """#!{python}
@@ -26,12 +25,6 @@ def answered(self):
 troubles.Troubles.answered = answered
 sys.exit(server.main(sys.argv[1:]))
 """
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 @pytest.fixture

@@ -12,14 +12,8 @@ import pytest
 
 from tests.commands.test_confirm import FULL, Bench, free_port, verdicts
 from tests.commands.test_kills import is_free
-from tests.processes import DEADLINE, Mark, marked, start, until
+from tests.processes import DEADLINE, Mark, start, until
 from tests.relaunch.dockerd import Daemon
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 class Dock(Bench):

@@ -8,19 +8,12 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_confirm import FULL, Bench, verdicts
-from tests.processes import VDOCTOR, Mark, marked, run, start, until
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
+from tests.processes import VDOCTOR, Mark, run, start, until
 
 
 @pytest.fixture

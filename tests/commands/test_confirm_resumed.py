@@ -6,19 +6,12 @@ import json
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_confirm import FULL, Bench, verdicts
-from tests.processes import DEADLINE, Mark, marked, start
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
+from tests.processes import DEADLINE, Mark, start
 
 
 @pytest.mark.slow

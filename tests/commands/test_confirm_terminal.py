@@ -5,24 +5,17 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_confirm import FULL, Bench
 from tests.commands.test_kills import is_free
-from tests.processes import ROOT, VDOCTOR, Mark, marked, until
+from tests.processes import ROOT, VDOCTOR, Mark, until
 from tests.tmux import Tmux, needs_tmux
 
 #: 1: it came too late or too early for the search; 130: interrupted; 0: proven before.
 STATUS = {"confirm": {0, 130}, "watch": {1, 130}}
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 @needs_tmux

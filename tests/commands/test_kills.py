@@ -7,21 +7,14 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.commands.test_confirm import FULL, Bench, free_port
-from tests.processes import DEADLINE, Mark, marked, start
+from tests.processes import DEADLINE, Mark, start
 
 KILLS, AT_ONCE, LONGEST_S = 50, 5, 4.0
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 def is_free(port: int) -> bool:

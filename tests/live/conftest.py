@@ -75,11 +75,5 @@ def run_all(
 
 
 @pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
-
-
-@pytest.fixture
 def supervised(tmp_path: Path, mark: Mark) -> Supervised:
     return Supervised(tmp_path, mark)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.budget.checkpoints import LLAMA, header, llama_tensors, write_model, write_shard
+from tests.budget.checkpoints import LARGE, LLAMA, header, llama_tensors, write_model, write_shard
 from vdoctor.errors import UserError
 from vdoctor.live.model_folder import find_model, read_model
 
@@ -145,9 +145,7 @@ def test_paths_that_are_not_there(name: str) -> None:
 def test_a_large_checkpoint_is_read_by_its_headers_alone(tmp_path: Path) -> None:
     """140 GB in 60 files, all holes. The bound is generous; tools/bench_estimate.py measures."""
     folder = tmp_path / "m"
-    config = LLAMA | {"hidden_size": 8192, "intermediate_size": 28672, "num_hidden_layers": 80, "vocab_size": 128256,
-                      "num_attention_heads": 64, "num_key_value_heads": 8}  # fmt: skip
-    write_model(folder, config, shards=60)
+    write_model(folder, LARGE, shards=60)
     start = time.monotonic()
     files = read_model(folder)
     assert time.monotonic() - start < 20

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from tests.processes import Mark, marked, run
+from tests.processes import Mark, run
 from tests.relaunch.rule import BANNER, ENGINE, OTHER, READY, RULES, SAME
 from vdoctor.diagnose import Examination
 from vdoctor.launch import options as option_tables
@@ -22,12 +22,6 @@ TRIED = Path(__file__).parent / "tried.py"
 LONG = "sleep 600"
 
 Try = Callable[..., dict[str, Any]]
-
-
-@pytest.fixture
-def mark() -> Iterator[Mark]:
-    with marked() as found:
-        yield found
 
 
 @pytest.fixture

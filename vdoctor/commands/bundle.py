@@ -15,9 +15,9 @@ from vdoctor import __version__
 from vdoctor.commands.examine import emit, examine_session, tell
 from vdoctor.commands.privacy import counts
 from vdoctor.commands.progress import progress
-from vdoctor.commands.recording import entries_of, log_texts, write_recording
+from vdoctor.commands.recording import log_texts, write_recording
 from vdoctor.errors import UserError
-from vdoctor.intake.inputs import small_file
+from vdoctor.intake.inputs import json_lines, small_file
 from vdoctor.launch import options as option_tables
 from vdoctor.live.packed import MARKER, is_packed
 from vdoctor.live.session import is_session
@@ -86,7 +86,7 @@ def _write_trials(source: Path, target: Path, redactor: Redactor) -> None:
     entries = [
         {name: value if name in _OWN else redactor.value(value, name) for name, value in entry.items()}
         | {"key": str(number)}
-        for number, entry in enumerate(entries_of(source), 1)
+        for number, entry in enumerate(json_lines(source), 1)
     ]
     if entries:
         text = "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)

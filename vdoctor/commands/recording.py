@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from vdoctor.errors import UserError
-from vdoctor.intake.inputs import text_lines
+from vdoctor.intake.inputs import json_lines
 from vdoctor.intake.splitter import LineSplitter
 from vdoctor.model import Line
 from vdoctor.report.redact import Redactor
@@ -24,7 +23,7 @@ def write_recording(session: Path, folder: Path, redactor: Redactor, advance: Ca
         with (session / "log.txt").open("rb") as log, (folder / "log.txt").open("wb") as new:
             writer = _Log(new, redactor, advance)
             with (folder / "samples.jsonl").open("w", encoding="utf-8") as kept:
-                for entry in entries_of(samples):
+                for entry in json_lines(samples):
                     for changed in _replayed(entry, log, writer, redactor):
                         kept.write(json.dumps(changed, separators=(",", ":")) + "\n")
             while rest := log.read(_CHUNK):
@@ -114,14 +113,3 @@ def log_texts(path: Path, advance: Callable[[int], None]) -> Iterator[str]:
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from None
     yield from (line.text for line in splitter.close())
-
-
-def entries_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON lines, where there is one; what is none is passed over."""
-    for line in text_lines(path):
-        entry = None
-        # The last line of a session that was killed is cut off.
-        with contextlib.suppress(ValueError, RecursionError):
-            entry = json.loads(line)
-        if isinstance(entry, dict):
-            yield entry

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
+from vdoctor.launch.options import parse_version
 from vdoctor.model import Fact, Facts, FactValue
 
 _Rule = Callable[[dict[str, FactValue]], FactValue | None]
@@ -50,9 +51,8 @@ def _number(value: FactValue | None) -> float | None:
 @_derived("mem.utilization", "vllm.version", "launch.layer")
 def _default_utilization(v: dict[str, FactValue]) -> FactValue | None:
     """The command is known and does not set it: the default was 0.90 to 0.18 and is 0.92 from 0.20 on (vllm/config/cache.py)."""
-    try:
-        version = Version(str(v["vllm.version"]))
-    except InvalidVersion:
+    version = parse_version(str(v["vllm.version"]))
+    if version is None:
         return None
     return 0.92 if version >= Version("0.20") else 0.9
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from vdoctor.errors import UserError
 
@@ -74,3 +76,15 @@ def text_lines(path: Path) -> Iterator[str]:
                     pass
                 continue
             yield line
+
+
+def json_lines(path: Path, word: str = "") -> Iterator[dict[str, Any]]:
+    """The objects of a file of JSON lines, where there is one; with `word`, of lines that hold it. What is no object is
+    passed over: the last line of a session that was killed is cut off."""
+    for line in text_lines(path):
+        entry = None
+        if word in line:
+            with contextlib.suppress(ValueError, RecursionError):
+                entry = json.loads(line)
+        if isinstance(entry, dict):
+            yield entry

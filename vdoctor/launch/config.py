@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from vdoctor.launch.options import OptionTable
+from vdoctor.launch.options import OptionTable, parse_version
 from vdoctor.launch.values import value
 from vdoctor.model import Launch
 
@@ -59,10 +59,8 @@ def _as_words(flag: str, setting: Any) -> list[str]:
 
 
 def _negates(version: str | None) -> bool:
-    try:
-        return version is None or Version(Version(version).base_version) >= _NEGATES
-    except InvalidVersion:
-        return True
+    release = parse_version(version)
+    return release is None or Version(release.base_version) >= _NEGATES
 
 
 def entries(text: str) -> Iterator[tuple[str, Any]]:

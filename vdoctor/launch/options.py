@@ -62,7 +62,7 @@ class OptionTable:
 
     def release_for(self, version: str | None) -> str | None:
         """The nearest release of the table at or below a version; suffixes of a build do not count."""
-        parsed = _parse(version)
+        parsed = parse_version(version)
         if parsed is None:
             return None
         at = bisect.bisect_right(self._versions, _base(parsed)) - 1
@@ -85,7 +85,7 @@ class OptionTable:
 
     def exists(self, flag: str, version: str | None) -> bool | None:
         """Whether a version has a flag; None when the table cannot tell."""
-        known = _parse(version) is not None
+        known = parse_version(version) is not None
         releases = self._neighbours(version) if known else range(len(self._releases))
         found = {self._find(flag, release) is not None for release in releases}
         return found.pop() if len(found) == 1 else None
@@ -141,7 +141,7 @@ class OptionTable:
 
     def _neighbours(self, version: str | None) -> range:
         """The releases between which a version lies, as indexes; empty when it is too old to say."""
-        parsed = _parse(version)
+        parsed = parse_version(version)
         if parsed is None:
             return range(0)
         base = _base(parsed)
@@ -217,7 +217,8 @@ def _normal(flag: str) -> str:
     return flag.replace("_", "-") if flag.startswith("--") else flag
 
 
-def _parse(version: str | None) -> Version | None:
+def parse_version(version: str | None) -> Version | None:
+    """None for what is no version, or not known."""
     try:
         return Version(version) if version else None
     except InvalidVersion:

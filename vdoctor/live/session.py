@@ -8,7 +8,6 @@ or `{"t", "late": [offset, bytes, line]}` (of these, lines that were examined at
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any, BinaryIO, TextIO
 
 from vdoctor import __version__
 from vdoctor.errors import UserError
-from vdoctor.intake.inputs import small_file, text_lines
+from vdoctor.intake.inputs import json_lines, small_file
 from vdoctor.live.records import Reader, Writer, finite
 from vdoctor.live.skipping import MOST_LATE, Range, SkippingSplitter, late_lines, pieces
 from vdoctor.model import Exit, Fact, Observation, Sample
@@ -217,15 +216,7 @@ class Session:
                 yield offset, length
 
     def _entries(self, word: str = "") -> Iterator[dict[str, Any]]:
-        for line in text_lines(self.folder / "samples.jsonl"):
-            if word not in line:
-                continue
-            entry = None
-            # The last line of a session that was killed is cut off.
-            with contextlib.suppress(ValueError, RecursionError):
-                entry = json.loads(line)
-            if isinstance(entry, dict):
-                yield entry
+        return json_lines(self.folder / "samples.jsonl", word)
 
 
 def _fed(

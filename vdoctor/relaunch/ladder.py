@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from vdoctor.launch.options import OptionTable
+from vdoctor.launch.options import OptionTable, parse_version
 from vdoctor.model import Change, Safety, phase_of
 from vdoctor.relaunch.fresh import FRESH
 from vdoctor.relaunch.steps import Outcome, Step, hypotheses
@@ -271,10 +271,7 @@ def _number(outcome: Outcome, name: str) -> float | None:
 
 def _within(rung: _Rung, version: str | None) -> bool:
     """Whether the release is one for which the rung is meant; of an unknown one, only timeless rungs are."""
-    try:
-        release = Version(version) if version else None
-    except InvalidVersion:
-        release = None
+    release = parse_version(version)
     if release is None:
         return (rung.since, rung.until) == ("0", "99")
     return Version(rung.since) <= release < Version(rung.until)

@@ -52,19 +52,17 @@ class Jitter:
     @property
     def facts(self) -> dict[str, Fact]:
         """What holds so far. Pages of /metrics tell more than log lines and go before them."""
-        rows = [series for series in (self._from_page, *self._from_log.values()) if len(series) > 1]
-        return (self._of_rows() if rows else {}) | self._drift.facts
+        return self._of_rows() | self._drift.facts
 
     def _of_rows(self) -> dict[str, Fact]:
+        by_page = len(self._from_page) > 1
+        rows = [self._from_page] if by_page else [row for row in self._from_log.values() if len(row) > 1]
+        if not rows:
+            return {}
         # Its library takes a tenth of the time that a ticket takes.
         from vdoctor.startup.series import evaluate
 
-        found: dict[str, Fact] = {}
-        if len(self._from_page) > 1:
-            found = named(evaluate(tuple(self._from_page)), "metrics")
-        else:
-            # Several engines (data parallel) report for themselves; the one in most trouble counts.
-            each = [evaluate(tuple(series)) for series in self._from_log.values() if len(series) > 1]
-            if each:
-                found = named(max(each, key=lambda one: float(one.get("kv.full_s", 0))), f"log:{self._line}")  # type: ignore[arg-type]
-        return found
+        # Several engines (data parallel) report for themselves; the one in most trouble counts.
+        each = [evaluate(tuple(row)) for row in rows]
+        worst = max(each, key=lambda one: float(one.get("kv.full_s", 0)))  # type: ignore[arg-type]
+        return named(worst, "metrics" if by_page else f"log:{self._line}")

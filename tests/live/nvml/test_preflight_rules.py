@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.budget.checkpoints import LLAMA, write_model
+from tests.budget.checkpoints import LARGE, write_model
 from tests.live.nvml.conftest import Play
 from tests.processes import ROOT, VDOCTOR, run
 from vdoctor.store import load_rules
@@ -26,15 +26,6 @@ ONE = f"gpu 0 NVIDIA-A GPU-aaaa {80 * GIB}\nused 0 {GIB}\n"
 TWO = ONE + f"gpu 1 NVIDIA-A GPU-bbbb {80 * GIB}\nused 1 {30 * GIB}\n"
 FREE = "".join(f"gpu {at} NVIDIA-A GPU-{at}{at} {80 * GIB}\nused {at} 0\n" for at in range(2))
 HALF = ("--gpu-memory-utilization", "0.5")
-LARGE = LLAMA | {
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_hidden_layers": 80,
-    "vocab_size": 128256,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-}
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4976698672\n"
 
 #: Rules that no test can make true on every machine, with the reason. Their examples prove them on the facts.

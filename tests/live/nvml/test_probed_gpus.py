@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.budget.checkpoints import LLAMA, write_model
+from tests.budget.checkpoints import LARGE, write_model
 from tests.live.nvml.conftest import Play
 from tests.processes import VDOCTOR, run
 
@@ -136,15 +136,6 @@ def test_a_fault_on_gpus_is_found(play: Play, cuda: Path, words: tuple[str, ...]
     assert ids(checked(cuda, play(TWO), *words)) == found
 
 
-LARGE = LLAMA | {
-    "hidden_size": 8192,
-    "intermediate_size": 28672,
-    "num_hidden_layers": 80,
-    "vocab_size": 128256,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "max_position_embeddings": 131072,
-}
 FREE = "".join(f"gpu {at} NVIDIA-H100 GPU-{at}{at} {80 * GIB}\nused {at} 0\n" for at in range(4))
 
 

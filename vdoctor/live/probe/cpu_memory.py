@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import psutil
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
-from vdoctor.launch.options import OptionTable
+from vdoctor.launch.options import OptionTable, parse_version
 from vdoctor.launch.values import last_values
 from vdoctor.live.probe.finding import Seen
-from vdoctor.live.probe.host import cgroup_limit
+from vdoctor.live.probe.host import cgroup_limit, cgroup_used
 from vdoctor.model import FactValue, Launch
 
 _GIB = 1 << 30
@@ -21,7 +21,6 @@ _GIB = 1 << 30
 _FIRST, _GROUPS = Version("0.20"), Version("0.26")
 #: What counts as available (get_memory_node_info in vllm/utils/cpu_resource_utils.py).
 _AVAILABLE = ("MemFree", "Active(file)", "Inactive(file)", "SReclaimable")
-_USED = ("sys/fs/cgroup/memory.current", "sys/fs/cgroup/memory/memory.usage_in_bytes")
 #: Below this share the release's own advice helps no more.
 _LOWEST = 0.05
 
@@ -39,7 +38,8 @@ def cpu_memory(
     """Facts `mem.cpu_short`, `host.total_gib`, `host.free_gib` and `host.needed_gib` of the node; nothing where several
     nodes differ, or where the command sets the size of the cache, which switches the test off. `root` is for tests."""
     found = Seen()
-    version = _version(facts.get("vllm.version"))
+    release = parse_version(str(facts.get("vllm.version", "")))
+    version = Version(release.base_version) if release is not None else None
     asked = last_values(launch, options)
     given = env.get("VLLM_CPU_KVCACHE_SPACE", "0") not in ("", "0") or "--kv-cache-memory-bytes" in asked
     if facts.get("launch.device") != "cpu" or version is None or version < _FIRST or given:
@@ -52,7 +52,7 @@ def cpu_memory(
     if limit is not None and limit < node.total:
         if version < _GROUPS:
             return found
-        node = Node(limit, max(0, min(node.available, limit - (_used(root) or 0))))
+        node = Node(limit, max(0, min(node.available, limit - (cgroup_used(root) or 0))))
     share = facts.get("mem.utilization", 0.92)
     if not isinstance(share, int | float) or not 0 < share <= 1:
         return found
@@ -90,21 +90,3 @@ def nodes(root: Path) -> list[Node]:
         memory = psutil.virtual_memory()
         found.append(Node(memory.total, memory.available))
     return found
-
-
-def _used(root: Path) -> int | None:
-    for name in _USED:
-        try:
-            text = (root / name).read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError):
-            continue
-        if text.isdecimal():
-            return int(text)
-    return None
-
-
-def _version(value: FactValue | None) -> Version | None:
-    try:
-        return Version(Version(str(value)).base_version) if value is not None else None
-    except InvalidVersion:
-        return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,8 @@ from vdoctor.live.probe.finding import Seen
 _GIB, _MIB = 1 << 30, 1 << 20
 #: Values of memory.limit_in_bytes (cgroup v1) at and above this mean "no limit".
 _NO_LIMIT = 1 << 60
-_V2_LIMIT, _V1_LIMIT = "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+_LIMIT = ("sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes")
+_USED = ("sys/fs/cgroup/memory.current", "sys/fs/cgroup/memory/memory.usage_in_bytes")
 
 
 def host(root: Path = Path("/")) -> Seen:
@@ -36,9 +38,19 @@ def host(root: Path = Path("/")) -> Seen:
 
 def cgroup_limit(root: Path) -> int | None:
     """The memory limit of our control group in bytes, None where there is none."""
-    for place in (_V2_LIMIT, _V1_LIMIT):
+    return _bytes_of(root, _LIMIT)
+
+
+def cgroup_used(root: Path) -> int | None:
+    """What our control group uses, in bytes; None where that is not told."""
+    return _bytes_of(root, _USED)
+
+
+def _bytes_of(root: Path, places: Sequence[str]) -> int | None:
+    """The number in the first of these files that holds one: that of version 2, else of version 1."""
+    for place in places:
         try:
-            text = (root / place.lstrip("/")).read_text(encoding="ascii").strip()
+            text = (root / place).read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError):
             continue
         if text.isdecimal() and int(text) < _NO_LIMIT:

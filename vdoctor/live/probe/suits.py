@@ -6,10 +6,10 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from vdoctor.budget.config import ModelConfig
-from vdoctor.launch.options import OptionTable
+from vdoctor.launch.options import OptionTable, parse_version
 from vdoctor.launch.values import last_values
 from vdoctor.live.probe.finding import Seen
 from vdoctor.live.probe.model import ModelLook, longest
@@ -225,7 +225,5 @@ def _group_size(raw: Mapping[str, Any]) -> int | None:
 
 
 def _before(version: FactValue | None, limit: str) -> bool:
-    try:
-        return version is not None and Version(str(version)) < Version(limit)
-    except InvalidVersion:
-        return False
+    release = parse_version(str(version or ""))
+    return release is not None and release < Version(limit)
